@@ -9,7 +9,6 @@ import numpy as np
 
 from emergence import conditions, table
 from emergence.model import Document
-from theory.declared.whole_flow import kicked
 from theory.one_task.lone_path import one_sided
 from theory.prediction.rivals import in_steps
 from theory.prediction.validity import Validity, staircase_reasons
@@ -107,9 +106,9 @@ def sgd_steps(resolved: "Resolved") -> list[list[str] | bool | None]:
     """
     if resolved.problem.step_size is None:
         return [None] * resolved.teacher.width
-    size, batch, kicks = resolved.problem.step_size, resolved.problem.batch, resolved.times.kicks
+    size, batch, ways = resolved.problem.step_size, resolved.problem.batch, resolved.times.ways
     found = in_steps(resolved.prediction, size, batch)
-    found = [(kicked(size * kicks[p] / batch),) if p in kicks else own for p, own in enumerate(found)]
+    found = [ways[p].of_sgd(p, size / batch) if p in ways else own for p, own in enumerate(found)]
     return [[x.sentence for x in own if not x.holds] or True if own else None for own in found]
 
 

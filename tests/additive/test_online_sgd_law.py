@@ -29,6 +29,7 @@ from dynamics.core.replicas import Stretch
 from theory import Activation, InitialState, Student, Teacher, draw_initial_state, predict
 from theory.declared.additive_times import AdditiveTimes, additive_times
 from theory.declared.rule import Rule
+from theory.declared.whole_flow import Way
 from theory.prediction.validity import validity
 from validation.comparison import compare
 from validation.comparisons.additive import (
@@ -519,10 +520,20 @@ def test_a_direction_by_the_flow_of_all_is_judged_by_what_steps_add() -> None:
     """A fiftieth: SGD agrees up to 2.5 times that share of the time; there is no verdict where steps add a tenth."""
     prediction, scatter = of_one_direction(10.0), np.linspace(-0.01, 0.01, 50)
     runs = Runs(step_size=1e-3, steps=20_000)
-    verdicts = {at: judge_kicked(prediction, 0.02, 10.0, at + scatter, runs)[0] for at in (9.4, 9.6, 10.4, 10.6)}
+
+    def told(share: float, near: float, at: float) -> tuple[str, str]:
+        there, none = np.array([10.0]), np.array([np.inf])
+        way = Way(there, np.array([0]), none, none, np.array([share / 1e-3]), np.array([near]), 11.0, "")
+        return judge_kicked(prediction, way, 0, 10.0, at + scatter, runs)
+
+    verdicts = {at: told(0.02, 0.1, at)[0] for at in (9.4, 9.6, 10.4, 10.6)}
     assert verdicts == {9.4: "disagrees", 9.6: "agrees", 10.4: "agrees", 10.6: "disagrees"}
-    verdict, why = judge_kicked(prediction, 0.1, 10.0, 10.0 + scatter, runs)
-    assert (verdict, "steps add 0.1 to squared norms" in why) == ("inconclusive", True)
+    for share, near, reason in (
+        (0.1, 0.1, "steps add 0.1 to squared norms"),
+        (0.02, 0.4, "the row comes to rest near it"),
+    ):
+        verdict, why = told(share, near, 10.0)
+        assert (verdict, reason in why) == ("inconclusive", True)
 
 
 @pytest.mark.parametrize("text", ["relu(z)", "abs(z)"])
@@ -536,7 +547,7 @@ def test_low_exponents_of_several_directions_are_judged(text: str) -> None:
     assert [one.valid for one in alone] == [False, False]
     assert [told.alone[q] for q in (0, 1)] == [one.reasons for one in alone]
     end = 1.3 * float(told.half.max())
-    size = 0.02 / max(told.kicks.values())
+    size = 0.02 / max(float(way.kicks[q]) for q, way in told.ways.items())
     runs = Runs(step_size=size, steps=int(end / size), replicas=24)
     compared = compare(additive_case(activation, teacher, initial, runs))
     rows, ((_, picture), _) = compared.rows, compared.figures
@@ -555,7 +566,7 @@ def test_runs_of_sgd_may_end_before_the_flow() -> None:
     initial = draw_initial_state(teacher, Student(3, 0.05), seed=2)
     prediction = predict(activation, teacher, initial)
     told = additive_times(prediction, validity(prediction))
-    size, end = 0.02 / max(told.kicks.values()), 1.3 * float(told.half.max())
+    size, end = 0.02 / max(float(way.kicks[q]) for q, way in told.ways.items()), 1.3 * float(told.half.max())
     middle = float(np.sqrt(np.prod(told.half)))
     runs = Runs(step_size=size, steps=int(end / size), replicas=24, sgd_steps=int(middle / size))
     compared = compare(additive_case(activation, teacher, initial, runs))

@@ -23,7 +23,7 @@ def drawn(text: str) -> tuple[tuple[Activation, Teacher, InitialState], Predicti
 def test_every_direction_has_the_time_of_the_coupled_flow(text: str) -> None:
     """As the simulator of the additive model integrates it, whose kernels are series; one task's times would be rejected."""
     given, prediction, told = drawn(text)
-    assert sorted(told.kicks) == [0, 1, 2]
+    assert sorted(told.ways) == [0, 1, 2]
     flow = gradient_flow(*given, t_end=1.2 * float(max(told.half.max(), told.loss.max())))
     np.testing.assert_allclose(told.half, flow.half_time, rtol=2 * ERROR)
     np.testing.assert_allclose(told.loss, flow.loss_time, rtol=2 * ERROR)
@@ -55,7 +55,7 @@ def test_what_all_neurons_have_not_found_by_then_has_no_time_of_one_task(monkeyp
     monkeypatch.setattr(module, "_MANY", 320)
     _, _, told = drawn("tanh(z)")
     module._way.cache_clear()
-    late = [q for q in range(3) if q not in told.kicks]
+    late = [q for q in range(3) if q not in told.ways]
     assert late
     assert len(late) < 3
     assert np.isinf(told.falls[late]).all()

@@ -14,7 +14,7 @@ from theory.declared.additive import additive_model, start_of
 from theory.declared.known import fact
 from theory.declared.rule import Rule
 from theory.declared.student import two_homogeneous
-from theory.declared.whole_flow import ERROR, Way, passing, whole_flow
+from theory.declared.whole_flow import ERROR, Way, whole_flow
 from theory.prediction.predict import Prediction
 from theory.prediction.validity import Validity
 
@@ -28,15 +28,14 @@ class AdditiveTimes:
             along it; nan of one task's that have passed when the flow of all, as far as it is followed, has not found it,
             and of a loss time that nothing else moves less than twofold, where that flow is not to be had.
             validities: their conditions and intervals.
-        kicks: of directions by the flow of all, by place from 0, what steps of SGD add to their neuron's squared norm until
-            `half`, over itself and the step size, times the batch. alone: why these are not by one task.
+        ways: of directions by the flow of all, by place from 0, that flow. alone: why these are not by one task.
     """
 
     neuron: np.ndarray
     half: np.ndarray
     loss: np.ndarray
     validities: Sequence[Validity]
-    kicks: Mapping[int, float]
+    ways: Mapping[int, Way]
     alone: Mapping[int, Sequence[str]]
 
     @property
@@ -72,8 +71,7 @@ def additive_times(
     for times in (half, loss):  # (one task's is none where all neurons together are not there yet)
         times[waiting] = np.where(times[waiting] > way.end, times[waiting], np.nan)
     told = [_told(way, q) if q in found else _waits(way, one) if q in waiting else one for q, one in enumerate(own)]
-    kicks = {q: float(way.kicks[q]) for q in found}
-    return AdditiveTimes(neuron, half, loss, told, kicks, {q: broken[q] for q in found})
+    return AdditiveTimes(neuron, half, loss, told, dict.fromkeys(found, way), {q: broken[q] for q in found})
 
 
 def way_of(prediction: Prediction) -> Way:
@@ -96,4 +94,4 @@ def _waits(way: Way, own: Validity) -> Validity:
 
 def _told(way: Way, q: int) -> Validity:
     (low, high), (begun, done) = ((x / (1 + ERROR), x * (1 + ERROR)) for x in (way.found[q], way.aligned[q]))
-    return Validity((passing(float(way.near[q])),), float(low), float(high), "", (float(begun), float(done)))
+    return Validity(way.conditions(q), float(low), float(high), "", (float(begun), float(done)))

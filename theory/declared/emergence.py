@@ -27,9 +27,9 @@ from theory.declared.schedule import MOST_STEPS, steps_until
 from theory.declared.start import Start
 from theory.declared.steps_of_rows import BOUND, LoneRow, given_step, largest_at_the_start, least_step, lone_rows
 from theory.declared.target import Additive, as_additive
+from theory.declared.whole_flow import AT_REST, Way, whole_flow
 from theory.declared.whole_flow import ERROR as WAY_ERROR
 from theory.declared.whole_flow import REFERENCE as WAY_REFERENCE
-from theory.declared.whole_flow import Way, kicked, passing, whole_flow
 from theory.one_task.hitting_distribution import HittingLaw
 from theory.one_task.stability import excess_at_rest
 from theory.prediction.greedy import select
@@ -188,11 +188,11 @@ def _followed(
         raise
     made = {(x.quantity, x.place): x for x in _of_way(way) if (x.quantity, x.place) not in inside}
     told = {(x.quantity, x.place) for x in entries if isinstance(x, Known)}
+    remedy = "" if way.stopped == AT_REST else "; run declared-flow for longer"
     late = [
         Unknown(
             FOUND,
-            f"direction {p + 1}: no row has a squared correlation of 1/2 with it by {way.end:.4g}: {way.stopped}; run "
-            "declared-flow for longer",
+            f"direction {p + 1}: no row has a squared correlation of 1/2 with it by {way.end:.4g}: {way.stopped}{remedy}",
         )
         for p in range(model.target.count)
         if not {(FOUND, p + 1)} & ({*made} | told)
@@ -208,7 +208,7 @@ def _of_way(way: Way) -> Iterator[Known]:
         for p, time in enumerate(times.tolist()):
             if np.isfinite(time):
                 low, high = time / (1 + WAY_ERROR), time * (1 + WAY_ERROR)
-                level = (passing(float(way.near[p])),) if quantity == FOUND else ()
+                level = way.conditions(p) if quantity == FOUND else ()
                 yield Known(quantity, time, TIME, WAY_REFERENCE, level, p + 1, low, high)
 
 
@@ -244,8 +244,8 @@ def _in_steps(
         near = () if own is None else (scattered(entry.value, own),)
         itself = () if own is None else _by_itself(entry.low, entry.high)
         if place in ways:
-            near = (kicked(size * ways[place].kicks[place] / rule.batch),)
-        moved = sum(x.value for x in near)
+            near = ways[place].of_sgd(place, size / rule.batch)
+        moved = near[0].value if near else 0.0
         ends = np.array([entry.low / (1 + moved), entry.high * (1 + moved)])
         low, high = steps_until(rule.step_size, ends)[0].tolist()
         over = np.isinf(high) and np.isfinite(entry.high)
@@ -255,8 +255,7 @@ def _in_steps(
             beside = max(beside, abs(later)) if callable(rule.step_size) else beside
         low, high = max(low + later - beside, 0.0), high + later + beside
         conditions = (
-            *entry.conditions,
-            *([] if place in ways else [stable]),
+            *([] if place in ways else [*entry.conditions, stable]),
             fact("schedule", not over, "schedule: it may be over before SGD is there"),
             fact("noise", not rule.noise or place in ways or (own is not None and steady), NOISE),
             fact("fluctuations", entry.value < np.inf, NEVER),

@@ -40,13 +40,17 @@ REFERENCE = "derived; the declared flow of all rows, integrated"
 
 #: Tolerances of a step, by which a time is right to `ERROR`.
 _RTOL, _ATOL, ERROR = 1e-6, 1e-11, 1e-3
+#: `Way.near` up to which it is: a squared correlation 5 `_RTOL` off moves a time by that over a tenth of ½ of it.
+_PASSED = 0.1 * 0.5 * ERROR / (5 * _RTOL)
 #: Growth of the logarithm of a squared norm that is followed.
 _MOST = 40.0
 #: Products of pairs that are formed on the way, at most (some seconds); and evaluations for which they must suffice, and that
 #: there are at most.
 _WORK, _FEW, _MANY = 1e8, 300, 8000
-#: Time until which a flow is followed where nothing moves.
-_LAST = 1e12
+#: What steps of an implicit method take from start to end, about: evaluations, and as many more for each number of the state.
+_IMPLICIT, _JACOBIANS = 600, 5
+#: Time until which a flow is followed, and at which nothing moves any longer.
+_LAST, AT_REST = 1e12, "there all rows rest"
 #: What an evaluation costs beside its pairs; and a product of matrices.
 _CALL, _PRODUCT = 5e3, 1 / 30
 #: By so many times what steps add to squared norms the mean of SGD may be off the flow's time (measured on the random problems
@@ -82,6 +86,14 @@ class Way:
     near: np.ndarray
     end: float
     stopped: str
+
+    def conditions(self, p: int) -> tuple[Condition, ...]:
+        """Of the flow's own time for direction p, which is right to `ERROR` unless the row all but rests there."""
+        return (passing(float(self.near[p]), _PASSED),)
+
+    def of_sgd(self, p: int, size: float) -> tuple[Condition, ...]:
+        """That SGD finds direction p when the flow does, with steps of this size over the batch."""
+        return kicked(size * float(self.kicks[p])), passing(float(self.near[p]))
 
 
 def whole_flow(model: DeclaredModel, start: Start, kicks: bool = True) -> Way:
@@ -121,17 +133,38 @@ def _way(
         )
     watch = _Watch(flow, kicks)
     with np.errstate(all="ignore"):  # a trial step may leave the positive; what is not finite ends the way
-        solver = scipy.integrate.DOP853(flow.rate, 0.0, flow.begin, _LAST, rtol=_RTOL, atol=_ATOL)
-        stopped = ""
-        while not (watch.done or stopped):
-            failed = solver.step() is not None or flow.lost(solver.y)
-            if not failed:
-                watch.see(solver.t_old, solver.t, solver.y, solver.dense_output())
-            if failed:
-                stopped = "there it gets too stiff, too short or too long to follow"
-            elif not watch.done and (solver.status == "finished" or flow.evaluations >= evaluations):
-                stopped = "so far is it followed"
-    return Way(watch.found, watch.rows, watch.fitted, watch.aligned, watch.kicked, watch.near, float(solver.t), stopped)
+        end, stopped = _followed(flow, watch, evaluations)
+    return Way(watch.found, watch.rows, watch.fitted, watch.aligned, watch.kicked, watch.near, end, stopped)
+
+
+def _followed(flow: "_Whole", watch: "_Watch", evaluations: int) -> tuple[float, str]:
+    """The time until which `watch` saw the flow, within so many evaluations, and why not longer.
+
+    Explicit steps are the cheaper where they are as long as the rates allow, and never end where fast rates only hold rows to
+    each other (softplus, sigmoid: their mean and slope are fitted at once). So they may take what implicit ones would: the
+    way is at most twice the cheaper one.
+    """
+    implicit = _IMPLICIT + _JACOBIANS * flow.begin.size
+    stages = [(scipy.integrate.DOP853, evaluations)]
+    if 2 * implicit < evaluations:
+        stages = [(scipy.integrate.DOP853, implicit), (scipy.integrate.BDF, evaluations)]
+    time, y = 0.0, flow.begin
+    for method, most in stages:
+        solver = method(flow.rate, time, y, _LAST, rtol=_RTOL, atol=_ATOL)
+        while not watch.done and flow.evaluations < most and solver.status == "running":
+            if not _stepped(solver) or flow.lost(solver.y):
+                return float(solver.t), "there it gets too stiff, too short or too long to follow"
+            watch.see(solver.t_old, solver.t, solver.y, solver.dense_output())
+        time, y = float(solver.t), solver.y
+    return time, "" if watch.done else AT_REST if time >= _LAST else "so far is it followed"
+
+
+def _stepped(solver: scipy.integrate.OdeSolver) -> bool:
+    """Whether it could make a step. (An implicit one raises an error where a derivative is not finite.)"""
+    try:
+        return solver.step() is None
+    except ValueError:
+        return False
 
 
 def kicked(share: float) -> Condition:
@@ -146,13 +179,13 @@ def kicked(share: float) -> Condition:
     return Condition("fluctuations", bool(moved <= FLUCTUATIONS), float(moved), FLUCTUATIONS, sentence)
 
 
-def passing(near: float) -> Condition:
-    """That a row goes on beyond a squared correlation of ½ (`Way.near`). Where it comes to rest there, as one that leans as
-    much to each of two directions, rounding or a little noise decides when it is there.
+def passing(near: float, limit: float = FLUCTUATIONS) -> Condition:
+    """That a row goes on beyond a squared correlation of ½ (`Way.near`, up to `limit`). Where it comes to rest there, as one
+    that leans as much to each of two directions, rounding or a little noise decides when it is there.
     """
     when = f"is there {near:.2g} of the time sooner or later" if np.isfinite(near) else "is not there"
     sentence = f"level: a squared correlation a tenth off 1/2 {when}: the row comes to rest near it"
-    return Condition("level", bool(near <= FLUCTUATIONS), float(near), FLUCTUATIONS, sentence)
+    return Condition("level", bool(near <= limit), float(near), limit, sentence)
 
 
 class _Whole(UnitRows):

@@ -14,7 +14,7 @@ from theory.declared.additive_times import AdditiveTimes, additive_times
 from theory.declared.rule import Rule
 from theory.declared.steps_of_rows import lone_rows
 from theory.declared.student import two_homogeneous
-from theory.declared.whole_flow import MOVED_MEAN, kicked
+from theory.declared.whole_flow import MOVED_MEAN, Way
 from theory.one_task.hitting_distribution import HittingLaw
 from theory.one_task.single_task import SingleTask
 from theory.prediction.rivals import rivals as race
@@ -62,9 +62,8 @@ def _judged(
     if sgd is not None and not measured > runs.sgd_end:
         times = sgd.half_steps[:, q] * runs.step_size
         row |= summary(times, "sgd", runs.sgd_end)
-        if verdicts[0][0] == "agrees" and q in told.kicks:
-            kicks = runs.step_size * told.kicks[q] / runs.batch
-            verdicts.append(judge_kicked(prediction, kicks, measured, times, runs, sgd.resolution))
+        if verdicts[0][0] == "agrees" and q in told.ways:
+            verdicts.append(judge_kicked(prediction, told.ways[q], q, measured, times, runs, sgd.resolution))
         elif verdicts[0][0] == "agrees":
             verdicts.append(judge_sgd(prediction, q, measured, times, runs, float(rivals()[q]), sgd.resolution))
     return row | worst(verdicts)
@@ -124,16 +123,17 @@ def judge_sgd(
 
 
 def judge_kicked(
-    prediction: Prediction, kicks: float, flow: float, times: np.ndarray, runs: Runs, resolution: int = 1
+    prediction: Prediction, way: Way, q: int, flow: float, times: np.ndarray, runs: Runs, resolution: int = 1
 ) -> tuple[str, str]:
-    """Verdict and reason of SGD beside the flow of all neurons, where its steps add a share `kicks` to squared norms until
-    then: by `MOVED_MEAN` times that the mean may be off (`theory.declared.whole_flow`).
+    """Verdict and reason of SGD beside the flow of all neurons, by `MOVED_MEAN` times the share that its steps add to squared
+    norms until then: so much the mean may be off (`theory.declared.whole_flow`).
     """
-    near = kicked(kicks)
-    if not near.holds:
-        return "inconclusive", f"{near.sentence}; lower --step-size for a verdict"
-    controls = _controls(prediction, flow)
-    return judge_replicas(times, flow, MOVED_MEAN * kicks * flow + runs.step_size * resolution, controls, runs.sgd_end)
+    size = runs.step_size / runs.batch
+    broken = [x.sentence for x in way.of_sgd(q, size) if not x.holds]
+    if broken:
+        return "inconclusive", f"{'; '.join(broken)}; lower --step-size for a verdict"
+    allowed = MOVED_MEAN * size * float(way.kicks[q]) * flow + runs.step_size * resolution
+    return judge_replicas(times, flow, allowed, _controls(prediction, flow), runs.sgd_end)
 
 
 def _law(prediction: Prediction, q: int, runs: Runs) -> HittingLaw | None:
