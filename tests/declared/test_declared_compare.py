@@ -148,7 +148,7 @@ def test_sgd_that_is_far_from_its_limit_has_no_verdict() -> None:
     found, notes = case.judge(ran)
     judged = [row for row in found if not row["quantity"].startswith("emergence")]  # (that is of the flow)
     assert [row["verdict"] for row in judged] == ["outside"] * 3
-    assert all("off its limit of small steps" in note for note in notes[:3])
+    assert all("off the limit of small steps" in note for note in notes[:3])
 
 
 @pytest.mark.parametrize(("rows", "judged"), [("free", True), ("sphere", False), ("projected", False)])
@@ -206,16 +206,22 @@ def test_rows_notes_and_picture_are_of_what_was_run(found: dict) -> None:
 
 
 def test_sgd_that_disagrees_far_from_its_limit_is_not_judged() -> None:
-    """Beyond 30 % of the larger of prediction and estimate, and only if it disagrees."""
+    """Beyond 30 % of the larger of prediction and estimate, by what is the farthest off, and only if it disagrees."""
+
+    def measured(predicted: float, estimate: float, shift: float) -> Measurement:
+        return Measurement("loss", predicted, estimate, 0.01, 0.0, {"none": 9.0}, "", details={"shift": shift})
 
     def verdict(predicted: float, estimate: float, shift: float) -> str:
-        one = Measurement("loss", predicted, estimate, 0.01, 0.0, {"none": 9.0}, "", details={"shift": shift})
-        return compare._verdict(one)[0]
+        one = measured(predicted, estimate, shift)
+        return compare._verdict(one, [one])[0]
 
     found = [verdict(1.0, 2.0, shift) for shift in (-0.61, -0.59, 0.59, 0.61)]
     assert found == ["outside", "disagrees", "disagrees", "outside"]
     assert [verdict(2.0, 1.0, shift) for shift in (0.59, 0.61)] == ["disagrees", "outside"]
     assert verdict(1.0, 1.0, 5.0) == "agrees"
+    near, norms = measured(1.0, 2.0, 0.1), replace(measured(1.0, -3.0, 12.0), quantity="squared norms")
+    told = "squared norms of SGD are 400% off the limit of small steps, too far to extrapolate: lower step-size"
+    assert compare._verdict(near, [near, norms]) == ("outside", told)
 
 
 @pytest.mark.parametrize(
