@@ -245,79 +245,131 @@ def _own_noise(model: DeclaredModel, start: Start) -> float:
 
 
 def largest_at_rest(model: DeclaredModel) -> float:
-    r"""The step size at which mean squares about rest grow, to leading order in the number of inputs; inf where that is not
-    known. For the choice of a step: where rows fit a direction whose field varies much a few samples throw them off.
+    r"""The step size at which mean squares about rest grow; inf where that is not known. For the choice of a step: where rows
+    fit a direction whose field varies much a few samples throw them off.
 
     By $\delta\to\delta-\eta\,g\,g^\top\delta$, $g=b\sigma'x$ of a row that rests along a direction, $E|\delta|^2$ grows
-    from
+    from, to leading order in the number of inputs,
 
     $$\eta=\frac2{\operatorname{tr}\Lambda}\Big(b^2\frac{E\sigma'^4}{E\sigma'^2}+\sum_{l}b_l^2E\sigma'^2\Big)^{-1}$$
 
     on: $b^2$ is the norm at which a 2-homogeneous row rests, l are a committee's other rows, whose gradients lengthen the
-    step. A batch of B samples divides what the bracket makes of 2/η by B, and adds $(1-1/B)\lambda$, the fastest rate of the
-    mean step (`_fastest`): however large the batch, $\eta<2/\lambda$. The second layer's own are smaller by the number of
-    inputs: one that is trained counts by where it rests, $|b|=|a_p|$ with the target's activation, or by its start if that
-    is more; of a target that is not additive a row that has all of it. (Derived; labels without noise, δ at right angles
-    to the rows, fields of different rows independent.)
+    step. Errors along the row, and of its second layer, and those across it feed each other, which is counted (`_Rest.gain`):
+    of a single row in isotropic inputs the step is exact (a free row of h3 in 20: .47 of the above). A batch of B samples
+    divides 2/η by B, and adds $(1-1/B)\lambda$, the fastest rate of the mean step (`_Rest.fastest`): however large the batch,
+    $\eta<2/\lambda$. A second layer that is trained counts by where it rests, $|b|=|a_p|$ with the target's activation, or by
+    its start if that is more; of a target that is not additive a row that has all of it. (Derived; labels without noise,
+    fields of different rows independent.)
 
     Raises `InputError` of a 2-homogeneous student for a target that is not additive, and for models without a flow.
     """
     if isinstance(model.target, Additive) or model.student.homogeneous:
         model = lone_row.of_mean_labels(model)
-    student, inputs, least = model.student, model.inputs, np.inf
     if not (is_quadratic(model.loss) and type(model.rule) in (Rule, Momentum)):
         return np.inf
-    unit = student.homogeneous or student.rows != "free"
-    for p, gram in enumerate(np.einsum("ipp->pi", model.directions.grams)):
-        rest, others = _at_rest(model, p)
-        variance = (
-            1.0 if student.whitened else float(np.asarray(inputs.eigenvalues) @ gram / (gram.sum() if unit else 1))
-        )
-        fourth, second = (_slope_moment(student.activation, variance, power) for power in (4, 2))
-        if 0 < rest < np.inf:
-            apart, batch = inputs.trace * (rest * fourth / second + others * second), model.rule.batch
-            together = _fastest(model, rest, others, variance) if batch > 1 else 0.0
-            least = min(least, 2 / (apart / batch + (1 - 1 / batch) * together))
+    least, batch = np.inf, model.rule.batch
+    for p in range(model.target.count):
+        own = _Rest(model, p)
+        if 0 < own.square < np.inf:
+            together = own.fastest if batch > 1 else 0.0
+            least = min(least, 2 / (2 * own.gain / batch + (1 - 1 / batch) * together))
     return least / speed(model.rule)
 
 
-def _fastest(model: DeclaredModel, rest: float, others: float, variance: float) -> float:
-    r"""The rate at which the mean step contracts what it contracts fastest about the rest of a row of squared second layer
-    `rest` and field `variance`.
+@dataclass(frozen=True)
+class _Rest:
+    """A row that rests along direction p, of place from 0."""
 
-    At right angles to all rows it is $\Lambda(b^2E\sigma'^2+(E\sigma')^2\sum_lb_l^2)$: the others go along by the means of
-    their slopes. Along the row, where it is free, its field is large where its slope is; the others, and its own second layer
-    where that is trained, go along: the largest eigenvalue for these three. Of a 2-homogeneous row it is $4\rho E\sigma^2$.
-    (Left out: two rows that turn to each other at once.)
-    """
-    student, deviation = model.student, np.sqrt(variance)
-    points, weights = gauss_hermite(_POINTS)
-    value, slope = (np.asarray(student.activation.arrays(order)(deviation * points)) for order in (0, 1))
-    square, mean = float(weights @ slope**2), float(weights @ slope)
-    apart = rest * square + others * mean**2
-    if student.homogeneous:
-        return float(max(max(model.inputs.eigenvalues) * apart, 4 * rest * (weights @ value**2)))
-    free, trained = np.sqrt(rest) * (student.rows == "free"), float(student.trained)
-    # Of the row, of what the others have in common (their slopes are independent of its field), of its second layer.
-    gradients = np.array(
-        [free * deviation * slope * points, np.sqrt(others) * deviation * mean * points, trained * value]
-    )
-    moments = (gradients * weights) @ gradients.T
-    moments[1, 1] += variance * rest * (square - mean**2)
-    return float(max(max(model.inputs.eigenvalues) * apart, np.linalg.eigvalsh(moments)[-1]))
+    model: DeclaredModel
+    p: int
 
+    @cached_property
+    def squares(self) -> tuple[float, float]:
+        """The squared second layer of the row, and that of the other rows together."""
+        student, target, moved = self.model.student, self.model.target, 0.0
+        if student.homogeneous:
+            return lone_row.rest_norm(self.model, self.p), 0.0
+        if student.trained and isinstance(target, Additive):
+            moved = target.weights[self.p] ** 2 * float(target.link.second_moment)
+        elif student.trained:
+            moved = (
+                population.square(target, self.model.directions) if isinstance(target, Polynomial) else 1.0
+            )  # (classes)
+        squares = np.sort(np.square(student.second))
+        return max(float(squares[-1]), moved / float(student.activation.second_moment)), float(squares[:-1].sum())
 
-def _at_rest(model: DeclaredModel, p: int) -> tuple[float, float]:
-    """The squared second layer of a row that rests along direction p, and that of the other rows together."""
-    student, target, moved = model.student, model.target, 0.0
-    if student.homogeneous:
-        return lone_row.rest_norm(model, p), 0.0
-    if student.trained and isinstance(target, Additive):
-        moved = target.weights[p] ** 2 * float(target.link.second_moment)
-    elif student.trained:
-        moved = population.square(target, model.directions) if isinstance(target, Polynomial) else 1.0  # (classes)
-    squares = np.sort(np.square(student.second))
-    return max(float(squares[-1]), moved / float(student.activation.second_moment)), float(squares[:-1].sum())
+    @property
+    def square(self) -> float:
+        return self.squares[0]
+
+    @cached_property
+    def pull(self) -> float:
+        """The variance of inputs along the direction."""
+        gram = np.einsum("ipp->pi", self.model.directions.grams)[self.p]
+        return float(np.asarray(self.model.inputs.eigenvalues) @ gram / gram.sum())
+
+    @cached_property
+    def fields(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """Points and weights of the row's normed field, and σ and σ' there."""
+        student, (points, weights) = self.model.student, gauss_hermite(_POINTS)
+        unit = student.homogeneous or student.rows != "free"
+        length = 1.0 if unit else float(np.einsum("ipp->p", self.model.directions.grams)[self.p])
+        deviation = 1.0 if student.whitened else np.sqrt(length * self.pull)
+        value, slope = (np.asarray(student.activation.arrays(order)(deviation * points)) for order in (0, 1))
+        return points, weights, np.broadcast_to(value, points.shape), np.broadcast_to(slope, points.shape)
+
+    @cached_property
+    def along(self) -> np.ndarray:
+        """Gradients that the row has along itself, where it is free, and of a trained second layer, (r, points); the two of a
+        2-homogeneous row are one.
+        """
+        student, (points, _, value, slope) = self.model.student, self.fields
+        if student.homogeneous:
+            return 2 * np.sqrt(self.square) * value[None]
+        free = [np.sqrt(self.square * self.pull) * slope * points] if student.rows == "free" else []
+        return np.array([*free, *([value] if student.trained else [])]).reshape(-1, points.size)
+
+    @cached_property
+    def gain(self) -> float:
+        r"""Of the loop of mean squares, over η: with $R=E(b\,x_\perp\cdot e)^2/b^2$ of the error e across, $A=E\,aa^\top$ of
+        those along, φ their gradients, $G=E\varphi\varphi^\top$ and $\delta^2=b^2\sigma'^2R+\varphi^\top A\varphi$,
+
+        $$2E\sigma'^2\,R=\eta\,\big(T\,E\sigma'^2\delta^2+2\bar\lambda\,b^2E\sigma'^4R\big),\qquad
+          GA+AG=\eta\,E\varphi\varphi^\top\delta^2,$$
+
+        T the trace of Λ across the row. ($2\bar\lambda$: samples along the error itself, $\bar\lambda$ the mean of Λ by its
+        eigenvalues; other rows add $T\,E\sigma'^2\sum_lb_l^2R$.)
+        """
+        inputs, (_, weights, _, slope) = self.model.inputs, self.fields
+        rates, axes = np.linalg.eigh((self.along * weights) @ self.along.T)
+        there = rates > ROUNDING * rates.max(initial=0.0)  # (of relu, trained, the two along are one)
+        rates, own = rates[there], axes[:, there].T @ self.along
+        seen = np.concatenate([self.square * slope[None] ** 2, (own[:, None] * own).reshape(-1, weights.size)])
+        fed, square = (seen * weights) @ seen.T, float(weights @ slope**2)
+        trace, (rest, others) = inputs.trace - self.pull, self.squares
+        loop = np.concatenate([[trace / (2 * rest * square)], 1 / (rates[:, None] + rates).ravel()])[:, None] * fed
+        eigenvalues = np.asarray(inputs.eigenvalues)
+        itself = float(np.asarray(inputs.multiplicities) @ eigenvalues**2) / inputs.trace
+        loop[0, 0] += itself * fed[0, 0] / (rest * square) + trace * others * square / 2
+        return float(np.linalg.eigvals(loop).real.max())
+
+    @cached_property
+    def fastest(self) -> float:
+        r"""The rate at which the mean step contracts what it contracts fastest.
+
+        At right angles to all rows it is $\Lambda(b^2E\sigma'^2+(E\sigma')^2\sum_lb_l^2)$: the others go along by the means
+        of their slopes. Along the row, and of its second layer, the others go along, too: the largest eigenvalue for these.
+        (Left out: two rows that turn to each other at once.)
+        """
+        _, weights, _, slope = self.fields
+        square, mean, (rest, others) = float(weights @ slope**2), float(weights @ slope), self.squares
+        across = max(self.model.inputs.eigenvalues) * (rest * square + others * mean**2)
+        # (What the others have in common: their slopes are independent of the row's field.)
+        common = np.sqrt(others * self.pull) * mean * self.fields[0]
+        gradients = np.concatenate([common[None], self.along])
+        moments = (gradients * weights) @ gradients.T
+        moments[0, 0] += self.pull * rest * (square - mean**2)
+        return float(max(across, np.linalg.eigvalsh(moments)[-1]))
 
 
 def _slope_moment(activation: Activation, variance: float, power: int) -> float:
