@@ -364,7 +364,7 @@ def last_time(model: DeclaredModel, start: Start) -> float:
     light = model.student.homogeneous and is_quadratic(model.loss) and isinstance(as_additive(model.target), Additive)
     if not light or 0 < lone_row.common_degree(model) < 3:  # (without a plateau rows decide together)
         with suppress(InputError):
-            way = whole_flow(model, start, kicks=False)
+            way = whole_flow(model, start)
             times = np.append(way.found, way.fitted)
             return float(np.max(times[np.isfinite(times)], initial=0.0))
     if not light:

@@ -2,28 +2,21 @@ r"""When the flow of all rows together finds each direction, by integrating it, 
 
 The derived equations (`theory.declared.flow`) from one start: no row and no direction is left out, so that what is found when
 rows pull at each other, on targets that are not additive, and without a plateau is what the flow finds. What whole steps of
-SGD do beside it is estimated as kicks: a step of size η moves row k by $\eta^2E|g_k|^2$ of its squared norm, to leading order
-in d
-
-$$E|g_k|^2=\frac{b_k^2}B\,\mathrm{tr}\Lambda\,(2\mathcal L+\tau^2)\,E\sigma'(h_k)^2\ (\text{times }\rho_k)$$
-
-of labels that know neither slope nor |x|, τ² their noise, and each of its overlaps by as large a share of that of a random row
-(derived). What labels do know, $E\delta^2\sigma'^2|x|^2-E\delta^2\,E\sigma'^2\,\mathrm{tr}\Lambda$, is added from a fixed
-sample of all fields, at a given sample with the mean of |x|² at these fields: for h4 it may be ten times the rest.
+SGD do beside it is estimated as kicks: a step of size η moves row k by $\eta^2E|g_k|^2/B$ of its squared norm
+(`theory.declared.kicks`), and each of its overlaps by as large a share of that of a random row (derived).
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 
 import numpy as np
 import scipy
 
-from theory.core import streams
 from theory.core.errors import InputError
-from theory.core.lowered import lower_numpy
-from theory.core.quadrature import gauss_hermite
 from theory.declared.directions import Directions
 from theory.declared.flow import integrals_of, is_quadratic, speed
+from theory.declared.kicks import Kicks
 from theory.declared.lone_row import FOUND, rest_norm
 from theory.declared.loss import Correlation, Square
 from theory.declared.model import DeclaredModel
@@ -58,10 +51,8 @@ _CALL, _PRODUCT = 5e3, 1 / 30
 MOVED_MEAN = 2.5
 #: Squared correlations beside that of what is found.
 _BEFORE, _BEYOND = 0.9 * FOUND, 1.1 * FOUND
-#: Points of a quadrature; fields of a sample of all rows and directions, and samples at least and at most.
-_POINTS, _FIELDS, _SAMPLES = 64, 40_000, (1024, 8192)
-#: Eigenvalues of fields below this share of the largest are none.
-_RANK = 1e-9
+#: Steps of the solver, at most, on which kicks are summed.
+_INTERVALS = 24
 
 
 @dataclass(frozen=True)
@@ -96,10 +87,8 @@ class Way:
         return kicked(size * float(self.kicks[p])), passing(float(self.near[p]))
 
 
-def whole_flow(model: DeclaredModel, start: Start, kicks: bool = True) -> Way:
+def whole_flow(model: DeclaredModel, start: Start) -> Way:
     """All rows from a start, until all directions are found and fitted, or `_WORK` is done.
-
-    Without `kicks`, which are nan then, it takes a third of the time.
 
     Exact in the dimensions of all eigenspaces, for steps that tend to 0 at a fixed sum (`kicked` says how near SGD is).
     Raises `InputError` for models without a flow, for data sets, and for more rows and directions than can be followed.
@@ -110,7 +99,7 @@ def whole_flow(model: DeclaredModel, start: Start, kicks: bool = True) -> Way:
     # (No step size and no batch is in it.)
     rule = replace(model.rule, step_size=1.0, batch=1)
     target, quadratic = check_target(model.target), is_quadratic(model.loss)
-    return _way(model.directions, target, model.student, rule, quadratic, start, kicks)
+    return _way(model.directions, target, model.student, rule, quadratic, start)
 
 
 @lru_cache(maxsize=16)
@@ -121,7 +110,6 @@ def _way(
     rule: Rule,
     quadratic: bool,
     start: Start,
-    kicks: bool,
 ) -> Way:
     model = DeclaredModel(directions, target, student, rule, Square() if quadratic else Correlation())
     start.check(directions)
@@ -131,10 +119,10 @@ def _way(
         raise InputError(
             f"{start.width} rows and {model.target.count} directions are too many to follow here; run declared-flow"
         )
-    watch = _Watch(flow, kicks)
+    watch = _Watch(flow)
     with np.errstate(all="ignore"):  # a trial step may leave the positive; what is not finite ends the way
         end, stopped = _followed(flow, watch, evaluations)
-    return Way(watch.found, watch.rows, watch.fitted, watch.aligned, watch.kicked, watch.near, end, stopped)
+    return Way(watch.found, watch.rows, watch.fitted, watch.aligned, watch.kicks(), watch.near, end, stopped)
 
 
 def _followed(flow: "_Whole", watch: "_Watch", evaluations: int) -> tuple[float, str]:
@@ -194,12 +182,11 @@ class _Whole(UnitRows):
     def __init__(self, model: DeclaredModel, start: Start) -> None:
         super().__init__(start.overlaps(model.directions), start.grams, _MOST)
         self.model, self.rates, self.evaluations = model, Rates(model), 0
-        self.variance = np.diag(model.directions.covariance)
-        self.sigma, self.slope = (model.student.activation.arrays(order) for order in (0, 1))
-        self.fixed, self.square = np.asarray(model.student.second), is_quadratic(model.loss)
         # (Of flips the loss of what labels show in the mean holds all.)
         often = 0.5 if model.rule.noise_period else 1.0
-        self.noise = often * model.rule.noise**2 if model.rule.signal == 1 else 0.0
+        self.kicks = Kicks(model, often * model.rule.noise**2 if model.rule.signal == 1 else 0.0)
+        self.variance = np.diag(model.directions.covariance)
+        self.fixed = np.asarray(model.student.second)
         if model.student.trained:
             self.begin = np.concatenate([self.begin, self.fixed])
 
@@ -234,6 +221,10 @@ class _Whole(UnitRows):
         X, C = self.rates.fields(overlap, gram)
         return X * np.abs(X) / (np.diag(C)[:, None] * self.variance)
 
+    def kick(self, y: np.ndarray, row: int) -> float:
+        """E|g|² of a row over its squared norm, times B and the rule's speed squared."""
+        return self.kicks.of_row(*self.parts(y), row)
+
     @cached_property
     def rests(self) -> np.ndarray:
         """What is fitted of each direction in the end, (P,); inf where that is not known."""
@@ -259,83 +250,31 @@ class _Whole(UnitRows):
             return np.ones(len(norms))
         return np.diag(C) if self.model.student.whitened else norms
 
-    def kick(self, y: np.ndarray) -> np.ndarray:
-        """E|g|² over the squared norm, times B and the rule's speed squared, (m,)."""
-        overlap, gram, second = self.parts(y)
-        missed = (
-            self.noise + 2 * self.rates.loss(overlap, gram, second) if self.square else self.noise + self.rates.square
-        )
-        _, C = self.rates.fields(overlap, gram)
-        norms = np.einsum("ikk->k", gram)
-        sizes, (points, weights) = self.rho(C, norms), gauss_hermite(_POINTS)
-        slope = self.slope(np.sqrt(np.diag(C) / sizes)[:, None] * points)
-        both = missed * (slope**2 @ weights) * self.model.inputs.trace + self.shared(overlap, gram, second)
-        return np.asarray((speed(self.model.rule) * second) ** 2 * both * sizes / norms)
-
-    def shared(self, overlap: np.ndarray, gram: np.ndarray, second: np.ndarray) -> np.ndarray:
-        """What missed labels, slopes and |x|² have in common: the mean of their product beyond that of means, (m,)."""
-        model, m = self.model, gram.shape[1]
-        X, C = self.rates.fields(overlap, gram)
-        covariance = np.block([[C, X], [X.T, model.directions.covariance]])
-        # (Of x given the fields f the mean is ΛA'K⁻¹f, A the rows and directions; all of variance 1, as rows may be tiny.)
-        along = np.block([[gram, overlap], [overlap.transpose(0, 2, 1), model.directions.grams]])
-        deviations = np.sqrt(np.diag(covariance))
-        covariance, along = (x / np.outer(deviations, deviations) for x in (covariance, along))
-        values, axes = np.linalg.eigh(covariance)
-        roots = np.sqrt(np.maximum(values, 0.0))
-        there = np.divide(1.0, roots, out=np.zeros_like(roots), where=values > _RANK * values[-1])
-        # (The symmetric root: it moves as little as the covariance does.)
-        root, inverse = (axes * roots) @ axes.T, (axes * there) @ axes.T
-        seen = inverse @ np.einsum("i,iab->ab", self.rates.eigenvalues**2, along) @ inverse
-        normals = _normals(len(values))
-        lengths = model.inputs.trace - np.trace(seen) + np.einsum("na,ab,nb->n", normals, seen, normals, optimize=True)
-        fields, sizes = normals @ root, self.rho(C, np.einsum("ikk->k", gram))
-        inner = fields[:, :m] * (deviations[:m] / np.sqrt(sizes))
-        label = model.target.value(fields[:, m:] * deviations[m:], lower_numpy)
-        missed = label**2
-        if self.square:
-            output = self.sigma(inner) @ (sizes * second)
-            missed = missed + output**2 - 2 * model.rule.signal * output * label
-        slopes = self.slope(inner) ** 2
-        missed, mean = missed + self.noise, missed.mean() + self.noise
-        return np.asarray((missed * lengths) @ slopes / len(missed) - mean * slopes.mean(axis=0) * model.inputs.trace)
-
-
-@lru_cache(maxsize=4)
-def _normals(count: int) -> np.ndarray:
-    """Independent standard fields, (samples, count)."""
-    least, most = _SAMPLES
-    samples = min(max(_FIELDS // count, least), most)
-    return streams.stream(0, "labels and slopes", count).standard_normal((samples, count))
-
 
 @dataclass
 class _Watch:
     """First crossings, from one step of the solver to the next."""
 
     flow: _Whole
-    kicks: bool
     found: np.ndarray = field(init=False)
     rows: np.ndarray = field(init=False)
     fitted: np.ndarray = field(init=False)
     aligned: np.ndarray = field(init=False)
-    kicked: np.ndarray = field(init=False)
     sooner: np.ndarray = field(init=False)
     later: np.ndarray = field(init=False)
     _now: float = 0.0
-    _sum: np.ndarray = field(init=False)
+    _steps: list[tuple[float, Callable[[float], np.ndarray]]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        flow, count = self.flow, self.flow.model.target.count
+        flow = self.flow
         now = np.abs(flow.correlations(flow.begin))
-        self.rows, self.kicked, self._sum = now.argmax(axis=0), np.zeros(count), np.zeros(flow.shape[1])
+        self.rows = now.argmax(axis=0)
         self.sooner, self.found, self.later = (
             np.where(now.max(axis=0) >= level, 0.0, np.inf) for level in (_BEFORE, FOUND, _BEYOND)
         )
         self.fitted, self.aligned = (
             np.where(measure(flow.begin) >= FOUND, 0.0, np.inf) for measure in (flow.fit, flow.aligned)
         )
-        self._last = self._kick(flow.begin)
 
     @property
     def done(self) -> bool:
@@ -349,11 +288,9 @@ class _Watch:
             far = np.maximum(self.found - self.sooner, self.later - self.found) / self.found
         return np.where(self.found > 0, far, 0.0)
 
-    def see(self, before: float, now: float, y: np.ndarray, between: "scipy.integrate.DenseOutput") -> None:
+    def see(self, before: float, now: float, y: np.ndarray, between: Callable[[float], np.ndarray]) -> None:
         """What was crossed in a step, which began and ended then."""
-        flow, rate = self.flow, self._kick(y)
-        middle = self._kick(between((before + now) / 2)) if self.kicks else rate
-        step = (now - before) * (self._last + 4 * middle + rate) / 6
+        flow = self.flow
         measures = (
             (self._largest, _BEFORE, self.sooner),
             (self._largest, FOUND, self.found),
@@ -368,12 +305,28 @@ class _Watch:
                 )
                 if times is self.found:
                     self.rows[p] = np.abs(flow.correlations(y))[:, p].argmax()
-                    share = (times[p] - before) / (now - before)
-                    self.kicked[p] = (self._sum + share * step)[self.rows[p]]
-        self._sum, self._last, self._now = self._sum + step, rate, now
+        self._now = now
+        if np.isinf(self.found).any() or before < self.found.max():
+            self._steps.append((before, between))
 
-    def _kick(self, y: np.ndarray) -> np.ndarray:
-        return self.flow.kick(y) if self.kicks else np.full(self.flow.shape[1], np.nan)
+    def kicks(self) -> np.ndarray:
+        """What steps add to the squared norm of the row that finds each direction, until then, (P,); 0 if none does."""
+        return np.array([self._kicked(p) if 0 < self.found[p] < np.inf else 0.0 for p in range(len(self.found))])
+
+    def _kicked(self, p: int) -> float:
+        """By Simpson's rule, on a share of the solver's steps and their middles."""
+        ends = [before for before, _ in self._steps if before < self.found[p]]
+        kept = np.unique(np.linspace(0, len(ends) - 1, _INTERVALS).round().astype(int))
+        nodes = np.append(np.array(ends)[kept], self.found[p])
+        rates = [
+            self.flow.kick(self._steps[np.searchsorted(ends, t, "right") - 1][1](t), int(self.rows[p]))
+            for t in _with_middles(nodes)
+        ]
+        return float(scipy.integrate.simpson(rates, x=_with_middles(nodes)))
 
     def _largest(self, y: np.ndarray) -> np.ndarray:
         return np.abs(self.flow.correlations(y)).max(axis=0)
+
+
+def _with_middles(nodes: np.ndarray) -> np.ndarray:
+    return np.sort(np.concatenate([nodes, (nodes[1:] + nodes[:-1]) / 2]))
