@@ -37,7 +37,9 @@ def parts_of(model: DeclaredModel) -> Parts:
     """
     _check_decay(model.rule)
     rule = model.rule if callable(model.rule.step_size) else replace(model.rule, step_size=1.0)
-    return Parts(model.student, model.loss, rule)
+    # (Where Λ = 1 a whitened student is the plain one, whose rows have coefficients.)
+    normed = model.student.whitened and not model.inputs.is_isotropic
+    return Parts(replace(model.student, whitened=normed), model.loss, rule)
 
 
 def _check_decay(rule: Rule) -> None:

@@ -592,6 +592,13 @@ def test_of_a_sign_it_is_said_what_can_be_done(asked: list[str], run: Callable, 
 
 
 def test_a_whitened_student_is_simulated_in_coordinates_only() -> None:
+    """In structured inputs; in isotropic ones it is the plain student."""
+    alike = Directions.orthonormal(Inputs.isotropic(12), 2)
+    start, ran = draw_start(alike, 3, 0.5), {}
+    for made in (whitened, two_homogeneous):
+        plain = DeclaredModel(alike, additive("h3"), made(act("h3"), 3), Rule(0.01))
+        ran[made] = declared_sgd(plain, start, steps=20, replicas=2).dataset.gram.values
+    np.testing.assert_array_equal(ran[whitened], ran[two_homogeneous])
     model = DeclaredModel(DIRECTIONS, additive("h3"), whitened(act("h3"), 3), Rule(0.01))
     start = draw_start(DIRECTIONS, 3)
     with pytest.raises(InputError, match="ambient"):
