@@ -304,6 +304,12 @@ def test_what_is_not_found_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (way.stopped, way.end > 0) == ("so far is it followed", True)
     (late,) = [x for x in predict(*given).unknown if x.quantity == FOUND][:1]
     assert f"no row has a squared correlation of 1/2 with it by {way.end:.4g}: so far is it followed" in late.sentence
+    given = problem(
+        "sigmoid(z)", width=8
+    )  # (half of each is fitted at 12.3 and 14 by one task, outside its conditions)
+    assert (whole_flow(*given).fitted.tolist(), whole_flow(*given).end > 20) == ([np.inf] * 2, True)
+    said = predict(*given)
+    assert [[x.place for x in said.of_quantity(quantity)] for quantity in (FOUND, FITTED)] == [[1], []]
     module._way.cache_clear()
     monkeypatch.undo()
     model, start = problem("h3", "committee")

@@ -172,7 +172,8 @@ def _followed(
     model: DeclaredModel, start: Start, entries: Sequence[Known | Unknown]
 ) -> tuple[Sequence[Known | Unknown], Mapping[int, Way]]:
     """With times of the flow of all rows in the place of those that are not known, or outside their conditions; and the
-    way of these directions. Raises `InputError` where neither is known.
+    way of these directions. Those outside that it has passed, and not seen, are none. Raises `InputError` where neither is
+    known.
     """
     inside = {
         (x.quantity, x.place) for x in entries if isinstance(x, Known) and x.quantity in _OF_WAY and not x.reasons
@@ -187,6 +188,7 @@ def _followed(
             return entries, {}
         raise
     made = {(x.quantity, x.place): x for x in _of_way(way) if (x.quantity, x.place) not in inside}
+    entries = [x for x in entries if not (isinstance(x, Known) and x.reasons and _passed(x, way))]
     told = {(x.quantity, x.place) for x in entries if isinstance(x, Known)}
     remedy = "" if way.stopped == AT_REST else "; run declared-flow for longer"
     late = [
@@ -200,6 +202,12 @@ def _followed(
     kept = [x for x in entries if isinstance(x, Unknown) or (x.quantity, x.place) not in made]
     kept = [x for x in kept if isinstance(x, Known) or x.quantity != FOUND]
     return [*kept, *made.values(), *late], {p: way for p in range(model.target.count) if (FOUND, p + 1) in made}
+
+
+def _passed(one: Known, way: Way) -> bool:
+    """Whether the way went by its time without it."""
+    there = dict(zip(_OF_WAY, (way.found, way.fitted), strict=True)).get(one.quantity)
+    return there is not None and one.place is not None and one.value < way.end and bool(np.isinf(there[one.place - 1]))
 
 
 def _of_way(way: Way) -> Iterator[Known]:
