@@ -47,7 +47,7 @@ _LAST, AT_REST = 1e12, "there all rows rest"
 #: What an evaluation costs beside its pairs; and a product of matrices.
 _CALL, _PRODUCT = 5e3, 1 / 30
 #: By so many times what steps add to squared norms the mean of SGD may be off the flow's time (measured on the random problems
-#: of `kicked`: 111 of 113 within two standard errors of it, two of h4 and h2 + h4, 10.2 ± 1.6 and 5.5 ± 1.2).
+#: of `kicked`: all 106 within two standard errors of it).
 MOVED_MEAN = 2.5
 #: Squared correlations beside that of what is found.
 _BEFORE, _BEYOND = 0.9 * FOUND, 1.1 * FOUND
@@ -156,9 +156,9 @@ def _stepped(solver: scipy.integrate.OdeSolver) -> bool:
 
 
 def kicked(share: float) -> Condition:
-    """That SGD is near the flow's time where its steps add this share to squared norms (of 113 times of random problems, .03
-    each, the mean is moved by that share at most, give or take two standard errors, in 106, and the spread is at most 1.1
-    times its root in 102; 6 and 7 of the others are of h4 and h2 + h4, whose rare samples are not in it).
+    """That SGD is near the flow's time where its steps add this share to squared norms (of 106 times of random problems, .03
+    each, the mean is moved by that share at most, give or take two standard errors, in 101, and the spread is at most 1.1
+    times its root, likewise, in 101).
     """
     moved = share + np.sqrt(share)
     sentence = (
