@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy.special import erf
+from scipy.stats import norm
 
 from dynamics.declared.flow import declared_flow
 from dynamics.declared.simulate import declared_sgd
@@ -702,20 +703,20 @@ def test_noise_on_labels_keeps_the_loss_of_sgd_above_that_of_the_flow(size: floa
 
 
 def test_what_nobody_fits_moves_rows_along_its_own_direction_more_than_noise_does() -> None:
-    """Mean squares of kicks across a row of h3 that fits e₁, where e₂ is missed: over those of noise as large, by samples (the
-    slope at the row is a factor of both). What is told has d in the place of d − 1.
+    """Mean squares of kicks to a row of h3 that fits e₁, where e₂ is missed, over those of noise as large, by an integral over
+    x₂. In few dimensions neither d nor d − 1 stands for what kicks the row along itself, too.
     """
-    dim, noise, weight = 16, 0.5, 0.6
+    dim, noise, weight = 4, 0.5, 0.6
     directions, start = Directions.orthonormal(Inputs.isotropic(dim), 2), Start((np.array([[0.05, 0.01, 0.1]]),))
     model = DeclaredModel(directions, Additive(H3, (1.0, weight)), LIGHT, Rule(2e-4, noise=noise))
     floor = only(predict(model, start), SGD_FLOOR)
     told = next(x.value for x in floor.conditions if x.name == "missed")
-    x = np.random.default_rng(0).standard_normal((300_000, dim - 1))
-    squared, length2 = noise**2 + (weight * sigma(x[:, 0])[0]) ** 2, np.sum(x**2, axis=1)
-    more = squared * (length2 / (dim - 1) - 1) / (noise**2 + weight**2)
-    error = float(more.std() / np.sqrt(len(more)))
-    assert abs(more.mean() - told * dim / (dim - 1)) < 4 * error
-    assert more.mean() > 10 * error
+    x = np.linspace(-12, 12, 4001)
+    chance = norm.pdf(x) / np.sum(norm.pdf(x))
+    squared = noise**2 + (weight * sigma(x)[0]) ** 2
+    kicks = 4 + 3 * (x**2 + dim - 2)  # (E (2h₃)² of x₁ along the row, E h₃'² |x⊥|² across)
+    more = (chance @ (squared * kicks)) / ((chance @ squared) * (chance @ kicks)) - 1
+    assert told == pytest.approx(more, rel=1e-9)
 
 
 @pytest.mark.parametrize(

@@ -502,12 +502,14 @@ def _rest_of_sgd(prediction: Prediction, rule: Rule, found: Sequence[Validity]) 
         return
     excess, _ = excess_at_rest(activation, weights, dim, size, rule.batch, variance)
     held = size / prediction.largest_held(rule.batch)
-    # What is missed is noise that has to do with x: along its own directions E x²σ² stands for Eσ².
+    second, slope = float(activation.second_moment), float(activation.kernel_at(1, 1))
+    # What is missed is noise that has to do with x: along its own directions E x²σ² stands for Eσ², of all that kicks a row,
+    # 4φ(1) along it and φ'(1) in each dimension across.
     points, chance = gauss_hermite(64)
     square = np.asarray(activation.arrays()(points)) ** 2
-    more = 2 * missed / variance * (float(chance @ (points**2 * square)) / float(chance @ square) - 1) / dim
+    beyond = float(chance @ (points**2 * square)) / float(chance @ square) - 1
+    more = 2 * missed / variance * beyond * slope / (4 * second + (dim - 1) * slope)
     # Idle rows rest at r = η d s² φ'(1)/4bφ(1), each with a loss of φ(1)r²/2 of its own.
-    second, slope = float(activation.second_moment), float(activation.kernel_at(1, 1))
     idle = prediction.initial.overlap.shape[0] - len(weights)
     rows = idle * second / 2 * (size * dim * variance * slope / (4 * rule.batch * second)) ** 2
     conditions = (
