@@ -1082,6 +1082,25 @@ def test_a_row_that_rests_along_its_direction_takes_it_off() -> None:
         assert gone.found == pytest.approx(follow(smaller, row, 1, 400.0).found, rel=ERROR)
 
 
+def test_a_row_that_finds_another_direction_first_has_no_passage_to_where_it_goes_on() -> None:
+    """Of h2 overlaps grow as $e^{2a_pt}$, beside one factor of all: it is nearer to e₂, but a₁ is larger."""
+    H2, overlaps, weights, rest = Activation.parse("h2"), np.array([0.02, 0.1]), np.array([1.0, 0.8]), 0.25
+    directions = Directions.orthonormal(Inputs.isotropic(8), 2)
+    model = DeclaredModel(directions, Additive(H2, tuple(weights)), two_homogeneous(H2, 1), Rule(1e-3))
+    row = Row.of(model, Start((np.array([[*overlaps, rest]]),)), 0)
+
+    def above(time: float, p: int) -> float:
+        squares = (overlaps * np.exp(2 * weights * time)) ** 2
+        return float(2 * squares[p] - squares.sum() - rest**2)
+
+    first, second = (scipy.optimize.brentq(above, 0.0, end, args=(p,)) for p, end in ((1, 3.0), (0, 20.0)))
+    assert first < 2.0 < 4.0 < second
+    assert course(model, row, 40.0).found == pytest.approx([second, first], rel=ERROR)
+    assert follow(model, row, 1, 40.0).found == pytest.approx(first, rel=ERROR)
+    assert follow(model, row, 0, 40.0).found == np.inf
+    assert follow(alone(model, 0), row.towards(0), 0, 40.0).found < second
+
+
 def test_an_interval_that_begins_at_the_start_is_a_tie() -> None:
     assert not emergence_module._tie(0.0, 2.0, 3.0).holds
     assert emergence_module._tie(0.0, 0.0, 3.0).holds  # at once
