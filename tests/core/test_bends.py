@@ -22,6 +22,7 @@ from theory.core.bends import bends
         ("relu(z)**2", {}),
         ("abs(z**2)", {}),
         ("tanh(z)", {}),
+        ("abs(cos(z))", {(k + 0.5) * np.pi: 2.0 for k in range(-4, 4)}),  # (as many as there may be)
         ("abs(sin(4*z))", {}),  # (too many)
     ],
 )

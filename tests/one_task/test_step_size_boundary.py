@@ -14,7 +14,7 @@ from theory.one_task.diffusion import OneTaskDiffusion
 from theory.one_task.hitting_distribution import hitting_distribution, hitting_law
 from theory.one_task.plateau import plateau
 from theory.one_task.spherical_step import WholeSphericalStep, spherical_step
-from theory.one_task.stability import largest_held, largest_held_by_all
+from theory.one_task.stability import excess_at_rest, largest_held, largest_held_by_all
 from theory.one_task.third_order import third_order, with_third_order
 from theory.one_task.whole_step import noise_of_others
 from validation.claims.one_task import step_size_boundary
@@ -111,7 +111,9 @@ def test_a_law_without_the_other_directions_is_rejected() -> None:
 @pytest.mark.parametrize("batch", [1, 2])
 @pytest.mark.parametrize(("text", "weight"), [("h3", 0.9), ("0.8*h4+0.6*h3", 0.4)])
 def test_from_the_largest_held_step_on_mean_squares_about_rest_grow(text: str, weight: float, batch: int) -> None:
-    """d = 3: the mean of A ⊗ A over inputs, A = 1 − η gg', with g the gradient of rσ(z) in coordinates by differences."""
+    """d = 3: the mean of A ⊗ A over inputs, A = 1 − η gg', with g the gradient of rσ(z) in coordinates by differences; and
+    what noise on labels keeps at half of it, beyond the leading order in the step.
+    """
     activation, dim = Activation.parse(text), 3
     x, mass = product_rule(*[gauss_hermite(20)] * dim)
     sigma, rest, small = activation.arrays(0), np.sqrt(weight) * np.eye(dim)[0], 1e-5
@@ -121,12 +123,19 @@ def test_from_the_largest_held_step_on_mean_squares_about_rest_grow(text: str, w
         return np.asarray(size**2 * sigma(x @ row / size))
 
     g = np.stack([(output(rest + e) - output(rest - e)) / (2 * small) for e in small * np.eye(dim)], axis=1)
-    eta = largest_held(activation, weight, dim, batch)
-    step = np.eye(dim) - eta * g[:, :, None] * g[:, None, :]
-    single = np.einsum("n,nij,nkl->ikjl", mass, step, step).reshape(dim**2, -1)
-    mean = np.einsum("n,nij->ij", mass, step)
-    whole = single / batch + (1 - 1 / batch) * np.kron(mean, mean)
-    assert np.max(np.abs(np.linalg.eigvals(whole))) == pytest.approx(1, abs=1e-6)
+    held, stiffness = largest_held(activation, weight, dim, batch), (g.T * mass) @ g
+
+    def moved(eta: float) -> np.ndarray:
+        step = np.eye(dim) - eta * g[:, :, None] * g[:, None, :]
+        single = np.einsum("n,nij,nkl->ikjl", mass, step, step).reshape(dim**2, -1)
+        mean = np.einsum("n,nij->ij", mass, step)
+        return np.asarray(single / batch + (1 - 1 / batch) * np.kron(mean, mean))
+
+    assert np.max(np.abs(np.linalg.eigvals(moved(held)))) == pytest.approx(1, abs=1e-6)
+    half, variance = held / 2, 0.3
+    spread = np.linalg.solve(np.eye(dim**2) - moved(half), half**2 * variance / batch * stiffness.ravel())
+    excess, _ = excess_at_rest(activation, [weight], dim, half, batch, variance)
+    assert excess == pytest.approx(spread @ stiffness.ravel() / 2, rel=1e-6)
 
 
 def test_rows_at_rest_together_hold_less_than_each_alone() -> None:
