@@ -1257,6 +1257,22 @@ def test_how_rows_turn_each_other_is_the_same_by_either_road(text: str, scale: f
             assert again.limit == turned.limit == 1
 
 
+def test_to_whitened_rows_the_scale_of_inputs_is_one_of_time() -> None:
+    """Rows and directions in units of it: the same flow, and the same conditions, at c times the pace."""
+    link, unit = Activation.parse("h3"), Directions.orthonormal(Inputs.isotropic(96), 2)
+    begin, said = draw_start(unit, 3, 0.3), []
+    for c in (3.0, 0.5):
+        directions = Directions(Inputs.blocks((c, 96)), unit.grams / c)
+        model = DeclaredModel(directions, Additive(link, (0.8, 0.5)), whitened(link, 3), Rule(1e-6))
+        found = predict(model, Start(tuple(part / np.sqrt(c) for part in begin.coordinates)))
+        times = [one for name in (FOUND, FITTED) for one in found.of_quantity(name)]
+        assert len(times) == 4
+        said.append(
+            [x for one in times for x in (c * one.value, c * one.low, c * one.high, *(y.value for y in one.conditions))]
+        )
+    assert said[0] == pytest.approx(said[1], rel=1e-4)
+
+
 @pytest.mark.parametrize("whitened_rows", [False, True])
 def test_rows_turn_each_other_by_the_slope_of_their_kernel(whitened_rows: bool) -> None:
     r"""$-r_l\partial_uN\,\bar v_l^\top\Lambda^2\bar v_l/u$, N by quadrature at unequal eigenvalues."""
