@@ -8,6 +8,8 @@ import sympy as sp
 
 from dynamics.declared.population import lower_many
 from theory import Activation
+from theory.core.bends import bends
+from theory.core.hermite import z
 from theory.declared.directions import Directions
 from theory.declared.inputs import Inputs
 from theory.declared.mehler import of_bends
@@ -63,6 +65,22 @@ def test_what_a_row_does_not_see_does_not_move_it(unit: bool) -> None:
         series = in_series(Activation.parse(text), target, True, False, unit)
         found = series.at(numeric, *given, constants(series, directions))
         assert found["Mt"].any() == found["M"].any() == sees
+
+
+def test_branches_bend_where_they_meet() -> None:
+    """One function, given by branches and by a maximum."""
+    branches = sp.Piecewise((2 * z - 3, z > 2), (z / 2, True))
+    one, other = Activation.from_expression(branches), Activation.parse("max(2*z-3, z/2)")
+    assert np.ravel(bends(one)) == pytest.approx([2.0, 1.5], abs=1e-9)
+    rows = np.random.default_rng(2).normal(size=(3, 6))
+    given = rows[:, :2], rows @ rows.T, (rows**2).sum(axis=1)
+    directions = Directions.orthonormal(Inputs.isotropic(6), 2)
+    found = []
+    for activation in (one, other):
+        series = in_series(activation, Additive(activation, (1.0, 0.5)), False, False, False)
+        found.append(series.at(numeric, *given, constants(series, directions)))
+    for name, x in found[0].items():
+        assert x == pytest.approx(found[1][name], abs=1e-9)
 
 
 def test_both_array_libraries_say_the_same() -> None:
