@@ -12,7 +12,7 @@ from theory.core.bends import bends
 from theory.core.hermite import z
 from theory.declared.directions import Directions
 from theory.declared.inputs import Inputs
-from theory.declared.mehler import of_bends
+from theory.declared.mehler import BY_COVARIANCE, of_bends
 from theory.declared.population import constants, numeric
 from theory.declared.series import in_series
 from theory.declared.target import Additive
@@ -52,6 +52,14 @@ def test_bends_are_probabilities_of_two_tails(places: tuple[float, float], cosin
     lone = [scipy.stats.norm.pdf(y) - y * above(y) for y in (s, t)]
     assert found["k"] + lone[0] * lone[1] + cosine * above(s) * above(t) == pytest.approx(hinges, abs=1e-7)
     assert found["k_1"] == pytest.approx(float(scipy.stats.norm.pdf(s) * hinge(s)), abs=1e-12)
+
+
+@pytest.mark.parametrize("s", [0.3, 1.0, 3.0])
+def test_bends_that_meet_keep_their_digits(s: float) -> None:
+    """At parallel rows both fields are one, at opposite ones nothing is beyond both."""
+    for cosine, t, known in ((1.0, s, above(s)), (-1.0, -s, 0.0)):
+        found = of_bends(numeric, s, t, np.array([cosine]), False)[BY_COVARIANCE]
+        assert float(found[0]) + above(s) * above(t) == pytest.approx(known, rel=1e-12, abs=1e-13)
 
 
 @pytest.mark.parametrize("unit", [True, False])
