@@ -9,13 +9,17 @@ import sympy as sp
 from dynamics.declared.population import lower_many
 from theory import Activation
 from theory.core.bends import bends
-from theory.core.hermite import z
+from theory.core.hermite import hermite, z
 from theory.declared.directions import Directions
+from theory.declared.flow import population_flow
 from theory.declared.inputs import Inputs
 from theory.declared.mehler import BY_COVARIANCE, of_bends
+from theory.declared.model import DeclaredModel
 from theory.declared.population import constants, numeric
+from theory.declared.rule import Rule
 from theory.declared.series import in_series
-from theory.declared.target import Additive
+from theory.declared.student import two_homogeneous
+from theory.declared.target import Additive, Polynomial
 
 PLACES = ((0.0, 0.0), (1.0, 1.0), (0.5, -0.8), (-2.0, 1.9), (1.0, 1.3))
 
@@ -89,6 +93,47 @@ def test_branches_bend_where_they_meet() -> None:
         found.append(series.at(numeric, *given, constants(series, directions)))
     for name, x in found[0].items():
         assert x == pytest.approx(found[1][name], abs=1e-9)
+
+
+def test_what_a_derivation_shows_of_a_series_is_so() -> None:
+    """The equations, with functions in the place of their names, against means of these functions and of their slopes."""
+    sigma, link = z * sp.exp(-(z**2) / 2), sp.tanh(z)
+    (n, j), (q, first, second) = sp.symbols("n j", integer=True), sp.symbols("q q_11 q_22", positive=True)
+    directions = Directions.orthonormal(Inputs.blocks((1.5, 4), (0.5, 5)), 2)
+    activation, shown = Activation.from_expression(sigma), {}
+    for target in (Additive(Activation.from_expression(link), (1.0, 0.5)), Polynomial.parse("z1*z2+z1")):
+        model = DeclaredModel(directions, target, two_homogeneous(activation, 2), Rule(0.1))
+        shown |= {str(x.equation.lhs): x.equation.rhs for x in population_flow(model).derivation.steps}
+    x = np.linspace(-11, 11, 1201)
+    mass = scipy.stats.norm.pdf(x) * (x[1] - x[0])
+
+    def mean(inside: sp.Expr) -> float:
+        return float(mass @ np.broadcast_to(sp.lambdify(z, inside)(x), x.shape))
+
+    def coefficient(name: str, degree: int, variance: float) -> float:
+        inside = shown[name].args[0].subs({q: variance, n: degree})
+        inside = inside.replace(sp.Function("sigma"), sp.Lambda(z, sigma))
+        inside = inside.replace(sp.Function("sigma^*"), sp.Lambda(z, link))
+        return mean(inside.replace(sp.Function("h"), lambda k, at: hermite(int(k)).subs(z, at)))
+
+    def valued(expression: sp.Expr) -> float:
+        for name in ("a", "a^*"):
+            expression = expression.replace(
+                sp.Function(name), lambda k, v, name=name: coefficient(f"{name}(n,q)", int(k), float(v))
+            )
+        return float(expression)
+
+    q1, q2, c = 1.7, 0.8, 0.6
+    row = np.array(sp.lambdify(z, sigma)(np.sqrt(q1) * x))
+    for name, other in (("k", sigma), ("l", link)):
+        inner = np.sqrt(q2) * (c * x[:, None] + np.sqrt(1 - c**2) * x)
+        known = (mass * row) @ np.broadcast_to(sp.lambdify(z, other)(inner), inner.shape) @ mass
+        (term, _) = shown[name].args
+        terms = [valued(term.subs({n: k, first: q1, second: q2, sp.Symbol("c", real=True): c})) for k in range(30)]
+        assert sum(terms) == pytest.approx(known, abs=1e-6)
+    for order in (1, 3):
+        known = mean(sp.diff(sigma, z, order).subs(z, np.sqrt(q1) * z))
+        assert valued(shown["mu_j"].subs({j: order, first: q1})) == pytest.approx(known, rel=1e-9)
 
 
 def test_both_array_libraries_say_the_same() -> None:
