@@ -95,6 +95,21 @@ def test_branches_bend_where_they_meet() -> None:
         assert x == pytest.approx(found[1][name], abs=1e-9)
 
 
+@pytest.mark.parametrize(("unit", "variance"), [(True, 1.0), (False, 2.0)])
+def test_what_a_series_leaves_out_is_the_slopes_share_beyond_its_degrees(unit: bool, variance: float) -> None:
+    """Of a steep tanh, 200 degrees of the slope by their recursion, at the wider fields where there are any."""
+    x = np.linspace(-14, 14, 28_001)
+    mass = scipy.stats.norm.pdf(x) * (x[1] - x[0])
+    slope = 3 / np.cosh(3 * np.sqrt(variance) * x) ** 2
+    kept, now, before = 0.0, np.ones_like(x), np.zeros_like(x)
+    for n in range(200):
+        kept += float(mass @ (slope * now)) ** 2
+        now, before = (x * now - np.sqrt(n) * before) / np.sqrt(n + 1), now
+    steep = Activation.parse("tanh(3*z)")
+    told = in_series(steep, Additive(steep, (1.0,)), False, False, unit).error
+    assert told == pytest.approx(1 - kept / float(mass @ slope**2), rel=1e-4)
+
+
 def test_what_a_derivation_shows_of_a_series_is_so() -> None:
     """The equations, with functions in the place of their names, against means of these functions and of their slopes."""
     sigma, link = z * sp.exp(-(z**2) / 2), sp.tanh(z)
