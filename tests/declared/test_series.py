@@ -151,6 +151,13 @@ def test_what_a_derivation_shows_of_a_series_is_so() -> None:
         assert valued(shown["mu_j"].subs({j: order, first: q1})) == pytest.approx(known, rel=1e-9)
 
 
+def test_more_pairs_cost_more() -> None:
+    bent = Activation.parse("relu(z-1)")
+    for unit in (True, False):
+        costs = [in_series(bent, Additive(bent, (1.0,)), True, False, unit).cost(pairs) for pairs in (1, 100, 10_000)]
+        assert 0 < costs[0] < costs[1] < costs[2]
+
+
 def test_both_array_libraries_say_the_same() -> None:
     c = np.array([-0.9, 0.2, 1.0])
     for s, t in PLACES:
