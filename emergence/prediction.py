@@ -101,13 +101,14 @@ def _overlap(resolved: "Resolved", times: "AdditiveTimes", p: int) -> float:
 
 
 def sgd_steps(resolved: "Resolved") -> list[list[str] | bool | None]:
-    """By direction, True or the reasons why SGD of the step size that is given does not take `steps_half`; None where no law
-    says, and for the usual step size, which is small. Of times by the flow, what its kicks are.
+    """By direction, True or the reasons why SGD of the step size does not take `steps_half`; None where no law says. Of times
+    by the flow, and where no other law is known, what the flow's kicks are.
     """
-    if resolved.problem.step_size is None:
+    size, batch = resolved.step_size, resolved.problem.batch
+    if size is None:
         return [None] * resolved.teacher.width
-    size, batch, ways = resolved.problem.step_size, resolved.problem.batch, resolved.times.ways
     found = in_steps(resolved.prediction, size, batch)
+    ways = {p: way for p, way in resolved.brief.ways.items() if not found[p]} | dict(resolved.times.ways)
     found = [ways[p].of_sgd(p, size / batch) if p in ways else own for p, own in enumerate(found)]
     return [[x.sentence for x in own if not x.holds] or True if own else None for own in found]
 

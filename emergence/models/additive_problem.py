@@ -90,19 +90,23 @@ class Resolved:
         together = self.activation.information_exponent < 3 and not self.activation.is_quadratic
         if not together:
             return AdditiveTimes.of_one_task(self.prediction, own)
-        return additive_times(self.prediction, own, lambda: self._way)
+        return additive_times(self.prediction, own, lambda: self._way, together=True)
 
     @property
     def last_time(self) -> float | None:
-        """The last at which a direction is found or fitted, None if none is: as `brief` says, or no sooner than it does."""
+        """The last at which a direction is found or fitted, None if none is: as `brief` says, or no sooner than it does; as
+        `times` say where the conditions of one task's times do not hold.
+        """
         import numpy as np
 
         if not self.prediction.learned.any():
             return None
-        if not self.brief.alone and not any(np.isnan(self.brief.half)):
+        brief = self.brief
+        if not brief.alone and all(own.valid for own in brief.validities):
             return self.prediction.last_time
-        told = np.concatenate([self.brief.half, self.brief.loss, [v.low for v in self.brief.validities]])
-        return float(max(told[np.isfinite(told)], default=0.0)) or self.prediction.last_time
+        told = brief if brief.alone else self.times
+        latest = np.concatenate([told.half, told.loss, [own.low for own in told.validities]])
+        return float(max(latest[np.isfinite(latest)], default=0.0)) or self.prediction.last_time
 
     @cached_property
     def _length(self) -> tuple[float | None, int | None]:

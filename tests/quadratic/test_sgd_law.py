@@ -49,6 +49,31 @@ def test_late_levels_and_passages_are_those_of_sgd(dim: int, share: float, batch
         assert reached.mean() - alone.mean() > 4 * (reached - alone).std(ddof=1) / replicas**0.5
 
 
+@pytest.mark.parametrize("count", [1, 2])
+def test_a_student_that_can_be_its_teacher_comes_to_rest_without_risk(count: int) -> None:
+    """P = N, equal weights: no noise is left there. The first direction is found as SGD does, and not as late as the flow."""
+    model = QuadraticModel(Teacher.power_law(count, 0.0, 40), count, count**-0.5)
+    known = Knowledge.of(stiefel_law(model, 5e-4))
+    assert not any(one.reasons for one in known.known)
+    assert {one.value for quantity in (LATE_RISK, LATE_LOSS) for one in known.of_quantity(quantity)} == {0.0}
+    starts = list(draw_subspaces(count, count, 40, 5, 512))
+    run = stiefel_sgd(model, starts, step_size=5e-4, steps=8000, seed=3)
+    assert np.median(run.risk[:, -1]) < 1e-3
+    level = 2 - 0.5 / count
+    reached, first = run.steps_to(level), known.of_quantity(FOUND)[0]
+    error = reached.std(ddof=1) / len(starts) ** 0.5
+    frames = np.stack([x.on_teachers for x in starts])
+    flow = passages(model, frames, [level], step_size=1e-12, draws=2)[0] / (model.riccati_rate * 5e-4)
+    assert first.low - 3 * error < reached.mean() < first.high + 3 * error
+    assert (reached - flow).mean() > 3 * (reached - flow).std(ddof=1) / len(starts) ** 0.5
+
+
+def test_beyond_the_largest_step_the_reason_names_the_step_that_was_given() -> None:
+    model = QuadraticModel(Teacher.power_law(2, 1.0, 40), 2, 2.0)
+    (reason,) = [one.sentence for one in Knowledge.of(stiefel_law(model, 1e-3, 4)).unknown if one.quantity == FOUND]
+    assert reason == "step size: 0.001 is beyond 0.000904, from which direction 2 does not grow"
+
+
 def _levels(model: QuadraticModel) -> list[float]:
     """Of two directions: a quarter of the square of each beside the lighter ones' squares."""
     first, second = model.spectrum**2

@@ -50,20 +50,23 @@ class AdditiveTimes:
 
 
 def additive_times(
-    prediction: Prediction, own: Sequence[Validity], followed: Callable[[], Way] | None = None
+    prediction: Prediction,
+    own: Sequence[Validity],
+    followed: Callable[[], Way] | None = None,
+    together: bool = False,
 ) -> AdditiveTimes:
-    """The times of a prediction, its conditions `own`; where these do not hold, or not for the loss time (`Validity.fits`), as
-    `followed`, or integrated (some seconds).
+    """The times of a prediction, its conditions `own`; where these do not hold, or not for the loss time (`Validity.fits`), or
+    everywhere (`together`), as `followed`, or integrated (some seconds).
     """
     broken = [one.reasons or [x.sentence for x in one.fits if not x.holds] for one in own]
-    outside = [q for q, reasons in enumerate(broken) if reasons]
+    outside = [q for q, reasons in enumerate(broken) if reasons or together]
     try:
         way = (followed() if followed else way_of(prediction)) if outside else None
     except InputError:  # (an activation without closed kernels, or too many neurons)
         way = None
     neuron, half, loss = (x.copy() for x in (prediction.neuron, prediction.time_half, prediction.time_loss))
     if way is None:
-        loss[[q for q in outside if own[q].valid]] = np.nan
+        loss[[q for q in outside if own[q].valid and broken[q]]] = np.nan
         return AdditiveTimes(neuron, half, loss, own, {}, {})
     found = [q for q in outside if np.isfinite(way.found[q])]
     neuron[found], half[found], loss[found] = way.rows[found], way.found[found], way.aligned[found]

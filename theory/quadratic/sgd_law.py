@@ -61,7 +61,10 @@ def stiefel_law(model: QuadraticModel, step_size: float, batch: int = 1, seed: i
     try:
         state = stationary(model, step_size, batch)
         yield from _late(model, state, step_size, batch, steady)
-        yield from _early(model, state, step_size, batch, seed, steady)
+        if steady.holds:
+            yield from _early(model, state, step_size, batch, seed, steady)
+        else:
+            yield Unknown(FOUND, beyond)
     except InputError as error:
         yield Unknown("late risk and emergence of SGD", str(error))
 
@@ -69,7 +72,7 @@ def stiefel_law(model: QuadraticModel, step_size: float, batch: int = 1, seed: i
 def _late(model: QuadraticModel, state: Stationary, step_size: float, batch: int, steady: Condition) -> Iterator[Known]:
     epsilon, risk, share = model.riccati_rate * step_size, state.risk, model.speed_factor / model.norm
     pairs = (1 - 1 / batch) * batch / model.teacher.dim * abs(state.kicks)
-    left = (state.next_order(risk) + pairs + epsilon * abs(state.fluctuation)) / risk
+    left = (state.next_order(risk) + pairs + epsilon * abs(state.fluctuation)) / risk if risk else 0.0
     conditions = (steady, small("next order", left, _NEXT, "next order: what is left out is {:.2g} of the late risk"))
     loss = 2 * (1 - 2 * share * float(model.spectrum @ np.diag(state.mean)) + share**2 * model.width)
     source = "theory.quadratic.stationary"

@@ -28,6 +28,8 @@ from theory.quadratic.stiefel import projected_risk, second_order, step_drift
 _POINTS, _LARGEST = 15, 8
 #: Relaxation times of the smallest weight after which the mean is near its fixed point.
 _SETTLED = 100
+#: By which share of itself rounding moves a weight.
+_ROUNDING = 1e-12
 #: Steps of central differences: of a derivative, and of a second one.
 _FIRST, _SECOND = 1e-5, 1e-3
 
@@ -158,19 +160,17 @@ def stationary(model: QuadraticModel, step_size: float, batch: int = 1) -> Stati
     def risk(x: np.ndarray) -> np.ndarray:
         return projected_risk(model.spectrum, to(x))[None]
 
-    def rate(_: float, x: np.ndarray) -> np.ndarray:
-        return (step(x) - x) / (model.riccati_rate * step_size)
-
-    # From all that can be held: a start of little may not grow at a step at which much is kept.
-    end = (0.0, _SETTLED / model.spectrum.min())
-    settled = scipy.integrate.solve_ivp(rate, end, back(0.999 * np.eye(count)), "LSODA", rtol=1e-6, atol=1e-9).y[:, -1]
-    found = scipy.optimize.root(lambda x: step(x) - x, settled, tol=1e-13)
-    x, A = found.x, _slope(step, found.x)
+    # A student that can be its teacher has no noise there, and all of it is held, exactly.
+    equal = np.allclose(model.spectrum, model.speed_factor / model.norm, rtol=_ROUNDING, atol=0)
+    still, whole = equal and model.width == count, back(np.eye(count))
+    end = _SETTLED / model.spectrum.min()
+    x = whole if still else _fixed_point(step, whole, model.riccati_rate * step_size, end)
+    A = _slope(step, x)
     held = np.linalg.eigvalsh(to(x))
     slowest = float(np.max(np.abs(np.linalg.eigvals(A))))
     if not (slowest < 1 and held[0] > 0 and held[-1] <= 1):
         raise InputError(f"step_size is {step_size:g}: no stable state of {count} directions is found; lower it")
-    noise, kick = sample_moments(to(x), model, step_size / batch)
+    noise, kick = (np.zeros_like(A), np.zeros_like(x)) if still else sample_moments(to(x), model, step_size / batch)
     C = scipy.linalg.solve_discrete_lyapunov(A, batch * noise)
     bent, kicked = (np.linalg.solve(np.eye(x.size) - A, y) for y in (_bend(step, x, C), batch * kick))
     slope = _slope(risk, x)[0]
@@ -186,6 +186,17 @@ def stationary(model: QuadraticModel, step_size: float, batch: int = 1) -> Stati
 
 
 _Map = Callable[[np.ndarray], np.ndarray]
+
+
+def _fixed_point(step: _Map, whole: np.ndarray, epsilon: float, end: float) -> np.ndarray:
+    """Of F, in the coordinates of `whole` (G = 1), from after Riccati time `end` of steps `epsilon`."""
+
+    def rate(_: float, x: np.ndarray) -> np.ndarray:
+        return (step(x) - x) / epsilon
+
+    # From all that can be held: a start of little may not grow at a step at which much is kept.
+    settled = scipy.integrate.solve_ivp(rate, (0.0, end), 0.999 * whole, "LSODA", rtol=1e-6, atol=1e-9).y[:, -1]
+    return np.asarray(scipy.optimize.root(lambda x: step(x) - x, settled, tol=1e-13).x)
 
 
 def _slope(f: _Map, x: np.ndarray) -> np.ndarray:
