@@ -59,7 +59,7 @@ def document(resolved: "Resolved") -> Document:
         "loss": {
             "time": times,
             "value": values,
-            "valid": staircase_reasons(resolved.prediction, resolved.times.validities) or True,
+            "valid": staircase_reasons(resolved.prediction, resolved.times.validities, resolved.times.falls) or True,
         },
         "no_interval": next((own.no_interval for own in resolved.times.validities if own.no_interval), None),
     }

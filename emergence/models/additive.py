@@ -214,10 +214,8 @@ def _table(times: str, *, per_step: bool = False) -> "Any":
             step_size, _, _ = resolved.run_length()
             columns = {"steps_half predicted": predicted / step_size, **over_replicas(measured, run.result.diverged)}
             return "\n".join([beside(resolved.times.validities, columns), *late(sgd_steps(resolved))])
-        return beside(
-            resolved.times.validities,
-            {"time_half predicted": predicted, **over_replicas(measured, run.result.diverged, spread=True)},
-        )
+        columns = {"time_half predicted": predicted, **over_replicas(measured, run.result.diverged, spread=True)}
+        return "\n".join([beside(resolved.times.validities, columns), *late(sgd_steps(resolved))])
 
     return shown
 

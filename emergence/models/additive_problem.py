@@ -102,11 +102,13 @@ class Resolved:
         if not self.prediction.learned.any():
             return None
         brief = self.brief
-        if not brief.alone and all(own.valid for own in brief.validities):
+        if brief.alone or any(np.isnan(brief.half)):
+            told = np.concatenate([brief.half, brief.loss, [own.low for own in brief.validities]])
+        elif self.activation.is_quadratic or all(own.valid for own in brief.validities):
             return self.prediction.last_time
-        told = brief if brief.alone else self.times
-        latest = np.concatenate([told.half, told.loss, [own.low for own in told.validities]])
-        return float(max(latest[np.isfinite(latest)], default=0.0)) or self.prediction.last_time
+        else:  # (what the flow has not found either is not waited for)
+            told = np.concatenate([self.times.half, self.times.loss])
+        return float(max(told[np.isfinite(told)], default=0.0)) or self.prediction.last_time
 
     @cached_property
     def _length(self) -> tuple[float | None, int | None]:

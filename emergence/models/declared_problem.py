@@ -379,6 +379,13 @@ def _usual_steps(known: float) -> int:
     return int(min(max(known, _LEAST_STEPS), _MOST_STEPS))
 
 
+def usual_step(model: "DeclaredModel", start: "Start") -> float:
+    """The step size of a model that is given none."""
+    size = _in_bounds(model, start, _USUAL / model.directions.inputs.trace).rule.step_size
+    assert not callable(size)
+    return size
+
+
 def _in_bounds(model: "DeclaredModel", start: "Start", usual: float) -> "DeclaredModel":
     """With the usual effective step, or one well below the largest that theory knows, and what rows at rest stand."""
     from dataclasses import replace

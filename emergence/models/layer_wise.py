@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
     import theory
     from theory.declared.known import Known
+    from theory.declared.model import DeclaredModel
+    from theory.declared.start import Start
 
 
 @dataclass(frozen=True)
@@ -69,6 +71,7 @@ def resolve(problem: LayerWiseProblem, simulation: Simulation | None = None) -> 
     import numpy as np
 
     import theory
+    from emergence.models.declared_problem import usual_step
     from theory.baselines.correlation import alone_winners, correlation_flow, spherical_plateau
     from theory.core.defaults import SAFE_FRACTION
 
@@ -86,9 +89,11 @@ def resolve(problem: LayerWiseProblem, simulation: Simulation | None = None) -> 
         bound, _ = laws.stability_bound(teacher.a[learned], overlaps, total, problem.dim, problem.batch)
     step = problem.step_size
     if step is None:
-        if math.isinf(bound):
-            refuse("step-size has no default for this activation or start: give --step-size")
-        step = SAFE_FRACTION["correlation-flow"] * bound
+        step = (
+            usual_step(*_declared(problem, activation, teacher, initial, 1.0))
+            if math.isinf(bound)
+            else SAFE_FRACTION["correlation-flow"] * bound
+        )
     warnings = tuple(beyond(step, bound, None, problem.allow_unstable))
     steps = problem.steps or _default_steps(problem, float(time[learned].max(initial=0.0)), step)
     return Resolved(problem, activation, teacher, initial, neuron, predicted, step, steps, warnings, unknown)
@@ -142,36 +147,48 @@ def _in_steps(resolved: Resolved) -> "dict[int, Known]":
 
     (`Resolved.predicted` is of one neuron and one direction, which other directions move by a percent or two.)
     """
-    import numpy as np
-
     import theory
-    from theory.declared.directions import Directions
     from theory.declared.emergence import FOUND_STEPS
-    from theory.declared.inputs import Inputs
-    from theory.declared.loss import Correlation
-    from theory.declared.model import DeclaredModel
     from theory.declared.predict import predict
-    from theory.declared.rule import Rule
-    from theory.declared.start import Start
-    from theory.declared.student import committee
-    from theory.declared.target import Additive
 
     if resolved.unknown:
         return {}
-    teacher, initial, problem = resolved.teacher, resolved.initial, resolved.problem
-    model = DeclaredModel(
-        Directions.orthonormal(Inputs.isotropic(teacher.dim), teacher.width),
-        Additive(resolved.activation, tuple(teacher.a.tolist())),
-        committee(resolved.activation, problem.student_width, rows="sphere"),
-        Rule(resolved.step_size, problem.batch),
-        Correlation(),
-    )
-    start = Start((np.concatenate([initial.on_teachers, initial.residual], axis=1),))
+    parts = resolved.problem, resolved.activation, resolved.teacher, resolved.initial
+    model, start = _declared(*parts, resolved.step_size)
     try:
         known = predict(model, start).of_quantity(FOUND_STEPS)
     except theory.InputError:
         return {}
     return {one.place: one for one in known if one.place}
+
+
+def _declared(
+    problem: LayerWiseProblem,
+    activation: "theory.Activation",
+    teacher: "theory.Teacher",
+    initial: "theory.InitialState",
+    step_size: float,
+) -> "tuple[DeclaredModel, Start]":
+    """The declared model that the first phase is, and its start."""
+    import numpy as np
+
+    from theory.declared.directions import Directions
+    from theory.declared.inputs import Inputs
+    from theory.declared.loss import Correlation
+    from theory.declared.model import DeclaredModel
+    from theory.declared.rule import Rule
+    from theory.declared.start import Start
+    from theory.declared.student import committee
+    from theory.declared.target import Additive
+
+    model = DeclaredModel(
+        Directions.orthonormal(Inputs.isotropic(teacher.dim), teacher.width),
+        Additive(activation, tuple(teacher.a.tolist())),
+        committee(activation, problem.student_width, rows="sphere"),
+        Rule(step_size, problem.batch),
+        Correlation(),
+    )
+    return model, Start((np.concatenate([initial.on_teachers, initial.residual], axis=1),))
 
 
 def _table(resolved: Resolved, run: Run) -> str:

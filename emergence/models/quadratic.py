@@ -424,21 +424,35 @@ def _riccati_table(resolved: Resolved, run: Run) -> str:
     import numpy as np
 
     from emergence import table
+    from emergence.prediction import beside
     from theory.quadratic.model import floor
+
+    def mean(values: np.ndarray) -> tuple[float, float | None]:
+        error = float(values.std(ddof=1)) / math.sqrt(values.size) if values.size > 1 else None
+        return float(values.mean()), error
 
     model = resolved.model
     end = model.riccati_time([resolved.time])
-    law, final = resolved.law.diagonal(end)[0], np.asarray(run.data["diagonal"])[:, -1]
-    rows = [(p + 1, float(resolved.half_time[p]), law[p], final[:, p].mean()) for p in range(resolved.problem.width)]
-    headers = ("direction", "time_half predicted", "G_jj at the end, law", "G_jj at the end, mean")
-    loss = float(np.asarray(run.data["loss"])[:, -1].mean())
-    predicted = float(model.loss(resolved.law.risk(end))[0])
+    final = np.asarray(run.data["diagonal"])[:, -1]
+    means, errors = zip(*(mean(own) for own in final.T), strict=True)
+    columns = {
+        "time_half predicted": resolved.half_time,
+        "G_jj at the end, law": resolved.law.diagonal(end)[0],
+        "their mean": means,
+        "±": errors,
+    }
+    loss, error = mean(np.asarray(run.data["loss"])[:, -1])
+    predicted, least = (
+        float(model.loss(resolved.law.risk(end))[0]),
+        float(model.loss(floor(model.spectrum, model.width))),
+    )
+    measured = table.cell(loss) if error is None else f"{table.cell(loss)} ± {table.cell(error)}"
     return "\n".join(
         [
-            table.render(headers, rows),
+            beside(_validity(resolved), columns),
             "",
-            f"loss at time {table.cell(resolved.time)}: mean {table.cell(loss)}, law {table.cell(predicted)}, "
-            f"floor {table.cell(float(model.loss(floor(model.spectrum, model.width))))}",
+            f"loss at time {table.cell(resolved.time)}: mean {measured}, law {table.cell(predicted)}, "
+            f"floor {table.cell(least)}",
             resolved.clock,
         ]
     )

@@ -272,6 +272,24 @@ def test_leaning_away_is_outside_unless_even() -> None:
     assert all("parity" in names for _, names in lean)
 
 
+@pytest.mark.parametrize("scale", [0.03, 1.0])
+def test_stairs_are_outside_where_the_loss_of_heavy_students_begins_elsewhere(scale: float) -> None:
+    """By a sample of the loss at the start, which the staircase has at ½ at most."""
+    found = problem("h4", dim=20, scale=scale)
+    (told,) = [x for x in staircase_reasons(found, validity(found, False)) if x.startswith("start")] or [""]
+    start, x = found.initial, np.random.default_rng(0).standard_normal((200_000, 3 + found.initial.norm2.size))
+    rows = np.concatenate([start.on_teachers, start.residual], axis=1) / np.sqrt(start.norm2)[:, None]
+    value = found.activation.arrays(0)
+    missed = value(x[:, :3]) @ found.teacher.a - value(x @ rows.T) @ start.norm2
+    loss, error = 0.5 * np.mean(missed**2), 0.5 * np.std(missed**2) / len(x) ** 0.5
+    if scale < 1:
+        assert told == ""
+        assert abs(loss - 0.5) < 4 * error
+    else:
+        begun = float(told.split()[5].rstrip(","))
+        assert abs(loss - begun) < 4 * error < begun - 0.5
+
+
 def test_stairs_of_an_activation_with_a_mean_are_outside_once_students_fit_it() -> None:
     light, late = problem("h4+0.2", dim=24, scale=1e-4), problem("h4-1", dim=1000)
     assert not any("fit it" in reason for reason in staircase_reasons(light, validity(light, False)))

@@ -14,9 +14,12 @@ from functools import lru_cache
 
 import numpy as np
 
+from theory.additive.flow import population_loss
 from theory.core.activation import Activation
 from theory.core.activation import c as cosine
+from theory.core.indexed import Sums, r
 from theory.core.lowered import lower_numpy
+from theory.core.numeric_sums import NumericSums
 from theory.core.quadrature import gauss_hermite
 from theory.one_task.hitting_distribution import HittingLaw
 from theory.one_task.lone_path import log_waited, lone_path
@@ -26,6 +29,7 @@ from theory.one_task.single_task import SingleTask
 from theory.prediction.deflation import DeflatedRows, TooLong, deflated_rows, rows_by_share
 from theory.prediction.greedy import scores
 from theory.prediction.predict import Prediction
+from theory.scaling import ideal_loss
 
 #: More overlaps than this would make a prediction wait.
 MOST_OVERLAPS = 1024
@@ -238,13 +242,16 @@ def _own_shrinkage(activation: Activation) -> float:
     return float(weights @ (value * slope) ** 2 / float(activation.kernel_at(1, 1)))
 
 
-def staircase_reasons(prediction: Prediction, validities: Sequence[Validity]) -> list[str]:
-    """Why the idealised loss is outside, in words: a direction that is to be learned is, or its loss time, or idle students
-    fit the mean.
+def staircase_reasons(
+    prediction: Prediction, validities: Sequence[Validity], falls: np.ndarray | None = None
+) -> list[str]:
+    """Why the idealised loss, falling at `falls` (P,), by default the prediction's, is outside, in words: a direction that is
+    to be learned is, or its loss time, or idle students fit the mean, or it does not begin where the loss does.
     """
     learned = [own for own, is_learned in zip(validities, prediction.learned, strict=True) if is_learned]
     broken = [condition for own in learned for condition in (*own.conditions, *own.fits)]
-    every = (_exponent(prediction), *broken, *_idle(prediction))
+    start = _start(prediction, prediction.time_loss if falls is None else falls)
+    every = (_exponent(prediction), *broken, *_idle(prediction), start)
     return list(dict.fromkeys(x.sentence for x in every if not x.holds))
 
 
@@ -258,6 +265,27 @@ def _idle(prediction: Prediction) -> tuple[Condition, ...]:
     value, limit = 0.5 * mean * (whole**2 - (whole - mass) ** 2), 0.5 * (scale - mean) * least**2
     sentence = f"mean: idle students fit it, which lowers the loss by about {value:.3g} before the last stair"
     return (Condition("mean", value <= limit, value, limit, sentence),)
+
+
+def _start(prediction: Prediction, falls: np.ndarray) -> Condition:
+    """The loss of the students that there are at the start, beside the staircase's, against the least stair of all."""
+    activation, teacher, initial = prediction.activation, prediction.teacher, prediction.initial
+    of_students = Sums(term for term in population_loss() if term.body.has(r))
+    begun = float(
+        NumericSums(of_students, (), activation)(
+            {"a": teacher.a, "t": initial.overlap, "c": initial.student_overlap, "r": initial.norm2}
+        )
+    )
+    moments = float(activation.second_moment), float(activation.squared_mean)
+    nothing, drawn = (
+        float(ideal_loss.staircase(np.zeros(1), x, teacher.a, *moments)[0])
+        for x in (np.full(teacher.width, np.inf), falls)
+    )
+    value, limit = abs(nothing + begun - drawn), 0.5 * (moments[0] - moments[1]) * float(teacher.a.min()) ** 2
+    sentence = (
+        f"start: the loss begins at {nothing + begun:.3g}, where the staircase has {drawn:.3g}: students are heavy"
+    )
+    return Condition("start", value <= limit, value, limit, sentence)
 
 
 def _flows(prediction: Prediction) -> tuple[list[DeflatedRows], str]:
