@@ -360,7 +360,7 @@ def test_the_usual_step_of_a_lone_relu_is_not_said_to_be_the_flow(command: Calla
     row = next(line for line in shown.splitlines() if "400 of 400" in line).split()
     predicted, mean, error = (float(row[place]) for place in (1, 5, 6))
     assert abs(mean - 1024.9) < 4 * math.hypot(error, 5.1) < mean - predicted
-    assert "steps_half is not SGD's, direction 1: fluctuations: steps add 0.19" in shown
+    assert "steps_half is not SGD's, direction 1: fluctuations: steps add 0.2 to" in shown
 
 
 def test_the_law_of_one_column_is_said_to_be_off_beside_what_is_measured(command: Callable, tmp_path: Path) -> None:

@@ -249,7 +249,7 @@ def _in_steps(
         place = entry.place - 1 if entry.place else 0
         known = stable.holds and 0 < entry.value < np.inf and place not in ways
         own, kept = law(replace(rule, step_size=size), place) if known else (None, ())
-        near = () if own is None else (scattered(entry.value, own),)
+        near: tuple[Condition, ...] = () if own is None else (scattered(entry.value, own),)
         itself = () if own is None else _by_itself(entry.low, entry.high)
         if place in ways:
             near = ways[place].of_sgd(place, size / rule.batch)
