@@ -1,5 +1,7 @@
 """What bends add to Gaussian integrals in series."""
 
+from collections.abc import Callable
+
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -11,6 +13,7 @@ from theory import Activation
 from theory.core.bends import bends
 from theory.core.hermite import hermite, z
 from theory.declared.directions import Directions
+from theory.declared.expansion import expansion
 from theory.declared.flow import population_flow
 from theory.declared.inputs import Inputs
 from theory.declared.mehler import BY_COVARIANCE, of_bends
@@ -149,6 +152,23 @@ def test_what_a_derivation_shows_of_a_series_is_so() -> None:
     for order in (1, 3):
         known = mean(sp.diff(sigma, z, order).subs(z, np.sqrt(q1) * z))
         assert valued(shown["mu_j"].subs({j: order, first: q1})) == pytest.approx(known, rel=1e-9)
+
+
+@pytest.mark.parametrize("size", [0.3, 1.0, 1.7])
+def test_coefficients_know_where_a_slope_bends_once_more(size: float) -> None:
+    """At 0, where elu's curvature jumps: each side by itself, by scipy's quadrature."""
+    found = expansion(Activation.parse("elu")).at(numeric, np.array([size])).whole[0]
+
+    def part(x: float, side: Callable[[float], float], basis: Callable[[float], float]) -> float:
+        return float(side(size * x) * basis(x) * scipy.stats.norm.pdf(x))
+
+    for n in (0, 1, 2, 3, 7, 10):
+        basis = sp.lambdify(z, hermite(n))
+        left, right = (
+            scipy.integrate.quad(part, *ends, args=(side, basis), epsabs=1e-13)[0]
+            for side, ends in ((np.expm1, (-12.0, 0.0)), (float, (0.0, 12.0)))
+        )
+        assert found[n] == pytest.approx(left + right, abs=1e-11)
 
 
 def test_more_pairs_cost_more() -> None:
