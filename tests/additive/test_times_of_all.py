@@ -5,6 +5,7 @@ import pytest
 
 import theory.declared.whole_flow as module
 from dynamics import gradient_flow
+from emergence.models.additive_problem import AdditiveProblem, resolve
 from theory import Activation, InitialState, Prediction, Student, Teacher, draw_initial_state, predict
 from theory.declared.additive_times import AdditiveTimes, additive_times
 from theory.declared.whole_flow import ERROR
@@ -45,6 +46,14 @@ def test_a_loss_time_that_others_move_more_than_twofold_is_that_of_all_neurons()
     assert float(prediction.time_loss[0]) < 0.6 * float(flow.loss_time[0])
     for given, outside in (([own], True), (told.validities, False)):
         assert any(x.startswith("fitted: ") for x in staircase_reasons(prediction, given)) == outside
+
+
+def test_what_all_neurons_rest_without_is_never_found() -> None:
+    """One neuron of |z| and two directions: the default length of a run is not that of the search."""
+    resolved = resolve(AdditiveProblem(activation="abs(z)", dim=60, teacher_width=2, student_width=1, init_scale=0.1))
+    found, never = resolved.times.validities
+    assert (found.valid, never.low, len(resolved.times.ways)) == (True, np.inf, 1)
+    assert 0 < resolved.last_time < 100
 
 
 def test_what_all_neurons_have_not_found_by_then_has_no_time_of_one_task(monkeypatch: pytest.MonkeyPatch) -> None:

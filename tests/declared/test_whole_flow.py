@@ -319,7 +319,11 @@ def test_what_is_not_found_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     still = whole_flow(
         replace(model, target=Polynomial(x * y, 2), student=replace(model.student, rows="sphere")), start
     )
-    assert (still.stopped, still.end, still.kicks.tolist()) == (AT_REST, 1e12, [0.0, 0.0])
+    assert (still.end > 1e9, still.kicks.tolist()) == (True, [0.0, 0.0])
+    resting = whole_flow(*product_target())
+    assert (np.isfinite(resting.found).tolist(), resting.end, resting.stopped) == ([False, True], 1e12, AT_REST)
+    (late,) = [x for x in predict(*product_target()).unknown if x.quantity == FOUND]
+    assert late.sentence.endswith("by 1e+12: there all rows rest")
     wide = problem("relu(z)", width=300)
     with pytest.raises(InputError, match="300 rows and 2 directions are too many to follow here"):
         whole_flow(*wide)

@@ -14,7 +14,7 @@ from theory.declared.additive import additive_model, start_of
 from theory.declared.known import fact
 from theory.declared.rule import Rule
 from theory.declared.student import two_homogeneous
-from theory.declared.whole_flow import ERROR, Way, whole_flow
+from theory.declared.whole_flow import AT_REST, ERROR, Way, whole_flow
 from theory.prediction.predict import Prediction
 from theory.prediction.validity import Validity
 
@@ -90,9 +90,10 @@ def way_of(prediction: Prediction) -> Way:
 
 
 def _waits(way: Way, own: Validity) -> Validity:
-    """With what the flow of all neurons says of a direction that it has not found: no sooner than it was followed."""
+    """What the flow of all neurons says of a direction that it has not found: no sooner than it was followed, or never."""
+    soonest = np.inf if way.stopped == AT_REST else way.end
     text = f"waits: the flow of all neurons has not found it by {way.end:.4g} ({way.stopped}): simulate gradient-flow"
-    return Validity((*own.conditions, fact("waits", False, text)), way.end, np.nan, own.no_interval, (way.end, np.nan))
+    return Validity((*own.conditions, fact("waits", False, text)), soonest, np.nan, own.no_interval, (soonest, np.nan))
 
 
 def _told(way: Way, q: int) -> Validity:
