@@ -186,7 +186,7 @@ class _Whole(UnitRows):
     def __init__(self, model: DeclaredModel, start: Start) -> None:
         super().__init__(start.overlaps(model.directions), start.grams, _MOST)
         self.model, self.rates, self.evaluations = model, Rates(model), 0
-        # (Of flips the loss of what labels show in the mean holds all.)
+        # (Flips are in the square of the labels; noise that pauses is on half of the time.)
         often = 0.5 if model.rule.noise_period else 1.0
         self.kicks = Kicks(model, often * model.rule.noise**2 if model.rule.signal == 1 else 0.0)
         self.variance = np.diag(model.directions.covariance)
