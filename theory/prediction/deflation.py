@@ -113,7 +113,10 @@ def _leg(flow: "_Flow", now: float, y: np.ndarray, until: float) -> tuple[float,
         return max(flow.found(y), flow.fit(y))
 
     event.terminal, event.direction = True, 1  # type: ignore[attr-defined]
-    done = scipy.integrate.solve_ivp(flow.rate, (now, until), y, "DOP853", events=event, rtol=_RTOL, atol=_ATOL)
+    try:
+        done = scipy.integrate.solve_ivp(flow.rate, (now, until), y, "DOP853", events=event, rtol=_RTOL, atol=_ATOL)
+    except ValueError as error:  # (weights of 1e-100 and 1e100: between two steps there is no number)
+        raise TooLong from error
     if not done.success:
         raise TooLong
     return float(done.t[-1]), done.y[:, -1]
