@@ -103,8 +103,8 @@ def run_law(context: Context) -> Iterator[Part]:
 
 
 def _shows(mistake: str, key: str) -> bool:
-    """One χ for all leaves the law of each eigenspace as it is."""
-    return mistake != _SHARED or key == "between"
+    """One χ for all leaves the law of each eigenspace as it is, a forgotten √λ that of one row within its error."""
+    return key == "between" or mistake == _KNOWN or (mistake == _SCALE and key == "pair")
 
 
 @double_precision
