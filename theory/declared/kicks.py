@@ -53,7 +53,10 @@ class Kicks:
         return as_additive(check_target(self.model.target))
 
     def of_row(self, overlap: np.ndarray, gram: np.ndarray, second: np.ndarray, row: int) -> float:
-        """E|g|² over the squared length. T (L, m, P), Q (L, m, m), second layer (m,); `row` from 0."""
+        """E|g|² over the squared length. T (L, m, P), Q (L, m, m), second layer (m,); `row` from 0.
+
+        Raises `InputError` for targets that are neither additive nor polynomial, and for rules without a flow.
+        """
         model, m = self.model, gram.shape[1]
         _, weights, coefficients = self._forms
         eigenvalues, norms = np.asarray(model.inputs.eigenvalues), np.einsum("ikk->k", gram)
