@@ -77,7 +77,18 @@ def correlated() -> Problem:
         problem("sigmoid(z)", "committee", width=4),
         problem("sigmoid(z)", width=8),
     ],
-    ids=["relu", "whitened", "decay", "committee", "trained", "flips", "polynomial", "correlated", "stiff", "stiff rows"],
+    ids=[
+        "relu",
+        "whitened",
+        "decay",
+        "committee",
+        "trained",
+        "flips",
+        "polynomial",
+        "correlated",
+        "stiff",
+        "stiff rows",
+    ],
 )
 def test_times_are_those_of_the_flow(given: Problem) -> None:
     """Another integrator, whose tolerance is 1e-8, on records about these times."""
