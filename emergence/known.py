@@ -19,12 +19,15 @@ def lines(found: "Knowledge") -> list[str]:
         (one.quantity, one.place, one.value, one.low, one.high, one.unit, conditions.mark(one.conditions))
         for one in found.known
     ]
-    named = [(x.quantity if x.place is None else f"{x.quantity} {x.place}", x.conditions) for x in found.known]
+    named = [((x.quantity, x.place), x.conditions) for x in found.known]
+    missing = dict[str, list[conditions.Name]]()
+    for one in found.unknown:
+        missing.setdefault(one.sentence, []).append((one.quantity, one.place))
     return [
         table.render(("quantity", "direction", "predicted", "low", "high", "unit", "valid"), rows),
         *conditions.explained(named),
-        *(["", "not known"] if found.unknown else []),
-        *(f"   {one.quantity}: {one.sentence}" for one in found.unknown),
+        *(["", "not known"] if missing else []),
+        *(f"   {conditions.together(names)}: {sentence}" for sentence, names in missing.items()),
     ]
 
 
@@ -44,4 +47,4 @@ def _entry(one: "Known") -> dict[str, object]:
 
 
 def _missing(one: "Unknown") -> dict[str, object]:
-    return {"quantity": one.quantity, "reason": one.sentence}
+    return {"quantity": one.quantity, "direction": one.place, "reason": one.sentence}

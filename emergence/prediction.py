@@ -137,11 +137,11 @@ def marks(validities: Sequence[Validity]) -> list[str]:
 
 def explained(reasons: Iterable[Iterable[str]], what: str = "outside") -> list[str]:
     """One line for every reason, with the directions that it puts outside."""
-    found: dict[str, list[str]] = {}
+    found: dict[str, list[int]] = {}
     for place, own in enumerate(reasons, start=1):
         for reason in own:
-            found.setdefault(reason, []).append(str(place))
-    return [f"{what}, direction {', '.join(places)}: {reason}" for reason, places in found.items()]
+            found.setdefault(reason, []).append(place)
+    return [f"{what}, direction {conditions.in_runs(places)}: {reason}" for reason, places in found.items()]
 
 
 def late(reasons: Iterable[list[str] | bool | None]) -> list[str]:

@@ -112,7 +112,7 @@ def _table(resolved: Resolved, run: Run) -> str:
     energy = ", ".join(f"{int(k)}: {float(x) / total:.3g} in {int(b)}" for k, x, b in degrees if x > 1e-9 * total)
     first = f"share of the target's energy by degree, and its harmonics: {energy}"
     shown = table.render(("samples", "predicted", "measured", "±", "staircase", "predicted valid"), rows)
-    outside = conditions.explained((f"{n} samples", own) for n, own in held.items())
+    outside = conditions.explained(((f"{n} samples", None), own) for n, own in held.items())
     unit = "mean squared error over that of knowing nothing; inputs uniform on the sphere"
     return "\n".join([first, "", shown, *outside, "", unit])
 

@@ -30,6 +30,7 @@ from dynamics.core import (
 )
 from emergence import console, jsonio, latex, output, table
 from emergence.arguments import parse
+from emergence.conditions import in_runs, together
 from emergence.files import file_name
 from emergence.models import built_in
 from emergence.models.additive import AdditiveProblem as Problem
@@ -74,6 +75,13 @@ def test_module_entry_point_and_version() -> None:
     wrong = subprocess.run([*command, "nonsense"], capture_output=True, text=True, check=False)
     assert (wrong.returncode, wrong.stdout) == (2, "")
     assert wrong.stderr.count("\n") == 1
+
+
+def test_directions_with_one_reason_stand_together() -> None:
+    """Two that follow each other are no run; one quantity's are told apart from the next one's."""
+    assert in_runs([1, 2, 4, 5, 6, 9]) == "1, 2, 4-6, 9"
+    names = [("emergence", 1), ("emergence", 3), ("emergence", 4), ("emergence", 5), ("loss at rest", None)]
+    assert together(names) == "emergence 1, 3-5; loss at rest"
 
 
 @pytest.mark.parametrize("name", ["claims", "validate", "derive", "predict", "simulate", "compare", "sweep", "merge"])

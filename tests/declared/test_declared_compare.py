@@ -183,14 +183,22 @@ def test_rows_notes_and_picture_are_of_what_was_run(found: dict) -> None:
         assert one.details["shift"] == pytest.approx(2 * (full.mean() - fine.mean()) + kept, rel=1e-9)
     *of_sgd, emerged = rows
     assert (emerged["quantity"], emerged["verdict"]) == ("emergence of direction 1", "agrees")
+    left = {
+        one.quantity: f"37 of 256 replicas diverged, and {one.quantity} of those left is no mean of SGD"
+        for one in judged
+    }
     assert of_sgd == [
         {
             "quantity": one.quantity, "predicted": one.predicted, "measured_mean": one.estimate,
-            "measured_stderr": one.stderr, "verdict": verdict_of(one).verdict, "reason": "",
+            "measured_stderr": one.stderr, "verdict": "outside", "reason": f"{left[one.quantity]}: lower step-size",
         }
         for one in judged
     ]  # fmt: skip
-    assert notes == [f"Emergence of direction 1: {emerged['reason']}."]
+    assert notes[-1] == f"Emergence of direction 1: {emerged['reason']}."
+    (*whole, _), (note,) = compare._rows(found["model"], start, found, {"no decay": fast})
+    sound = measurements(found["model"], flow, (found[DOUBLE], found[SGD], half), {"no decay": fast})
+    assert [(row["verdict"], row["reason"]) for row in whole] == [(verdict_of(one).verdict, "") for one in sound]
+    assert note == notes[-1]
     ((_, figure),) = compare._figures(found["model"], ran, {"no decay": fast})
     curves = {line.get_label(): line.get_xydata().T for line in figure.axes[0].get_lines()}
     at = half.dataset.time.values
@@ -207,13 +215,14 @@ def test_rows_notes_and_picture_are_of_what_was_run(found: dict) -> None:
 
 def test_sgd_that_disagrees_far_from_its_limit_is_not_judged() -> None:
     """Beyond 30 % of the larger of prediction and estimate, by what is the farthest off, and only if it disagrees."""
+    none = np.zeros(4, dtype=bool)
 
     def measured(predicted: float, estimate: float, shift: float) -> Measurement:
         return Measurement("loss", predicted, estimate, 0.01, 0.0, {"none": 9.0}, "", details={"shift": shift})
 
     def verdict(predicted: float, estimate: float, shift: float) -> str:
         one = measured(predicted, estimate, shift)
-        return compare._verdict(one, [one])[0]
+        return compare._verdict(one, [one], none)[0]
 
     found = [verdict(1.0, 2.0, shift) for shift in (-0.61, -0.59, 0.59, 0.61)]
     assert found == ["outside", "disagrees", "disagrees", "outside"]
@@ -221,7 +230,7 @@ def test_sgd_that_disagrees_far_from_its_limit_is_not_judged() -> None:
     assert verdict(1.0, 1.0, 5.0) == "agrees"
     near, norms = measured(1.0, 2.0, 0.1), replace(measured(1.0, -3.0, 12.0), quantity="squared norms")
     told = "squared norms of SGD are 400% off the limit of small steps, too far to extrapolate: lower step-size"
-    assert compare._verdict(near, [near, norms]) == ("outside", told)
+    assert compare._verdict(near, [near, norms], none) == ("outside", told)
 
 
 @pytest.mark.parametrize(

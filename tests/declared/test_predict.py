@@ -1396,7 +1396,7 @@ def test_steps_of_a_direction_whose_time_is_not_known_are_judged_by_the_largest_
     found = rows_alone(resolved.model, resolved.start)
     (bound,) = [one for one in found.known if one.quantity == BOUND]
     assert bound.place not in [one.place for one in found.of_quantity(FOUND)]
-    assert sum("is after the first 1" in one.sentence for one in found.unknown) == 2
+    assert [one.place for one in found.unknown if "after the first 1" in one.sentence] == [2, 3]
     (light,) = [one for one in bound.conditions if one.name == "light"]
     monkeypatch.setattr("theory.declared.lone_row.risen", lambda *_: np.ones(3))
     (lone,) = [one for one in lone_rows(resolved.model, resolved.start).values() if one.p + 1 == bound.place]

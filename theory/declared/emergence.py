@@ -194,7 +194,8 @@ def _followed(
     late = [
         Unknown(
             FOUND,
-            f"direction {p + 1}: no row has a squared correlation of 1/2 with it by {way.end:.4g}: {way.stopped}{remedy}",
+            f"no row has a squared correlation of 1/2 with it by {way.end:.4g}: {way.stopped}{remedy}",
+            p + 1,
         )
         for p in range(model.target.count)
         if not {(FOUND, p + 1)} & ({*made} | told)
@@ -243,7 +244,8 @@ def _in_steps(
             last = getattr(rule.step_size, "end", None) or MOST_STEPS
             yield Unknown(
                 FOUND_STEPS,
-                f"direction {entry.place}: the schedule's first {last} steps add up to less than its time, {entry.value:.4g}",
+                f"the schedule's first {last} steps add up to less than its time, {entry.value:.4g}",
+                entry.place,
             )
             continue
         place = entry.place - 1 if entry.place else 0
@@ -747,7 +749,7 @@ def _by_rows(model: DeclaredModel, start: Start) -> Iterator[Known | Unknown]:
         if rows.degree >= 3 and unit and np.isfinite(rows.leading[row, p]):
             yield Known(LEADING, float(rows.leading[row, p]), TIME, lone_row.REFERENCE, (*general, kept), p + 1)
         if place >= _FOLLOWED:
-            yield Unknown(FOUND, f"direction {p + 1} is after the first {_FOLLOWED}: its leading order is all there is")
+            yield Unknown(FOUND, f"after the first {_FOLLOWED} directions the leading order is all there is", p + 1)
         elif found[place].unknown or np.isnan(passing[p]):
             yield _stiff(p)
         else:
@@ -784,7 +786,7 @@ def independent(model: DeclaredModel) -> Condition:
 
 
 def _stiff(p: int) -> Unknown:
-    return Unknown(FOUND, f"direction {p + 1}: a row is too stiff or gets too short to follow; run declared-flow")
+    return Unknown(FOUND, "a row is too stiff or gets too short to follow; run declared-flow", p + 1)
 
 
 def _passing(rows: _Rows, found: Sequence[_Found]) -> tuple[np.ndarray, list[int]]:

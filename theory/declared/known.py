@@ -41,10 +41,13 @@ class Known:
 
 @dataclass(frozen=True)
 class Unknown:
-    """Attributes: quantity: what is not known. sentence: why, and what to do."""
+    """Attributes: quantity: what is not known. sentence: why, and what to do. place: of which direction (from 1); None if of
+    all.
+    """
 
     quantity: str
     sentence: str
+    place: int | None = None
 
 
 @dataclass(frozen=True)

@@ -92,7 +92,7 @@ def _early(
     reached = int(np.sum(levels > state.risk))
     for place, level in list(zip((order + 1).tolist(), levels.tolist(), strict=True))[reached:]:
         late = f"the risk at which it is found, {level:.3g}, is below the late one, {state.risk:.3g}"
-        yield Unknown(FOUND, f"direction {place}: {late}; lower the step size")
+        yield Unknown(FOUND, f"{late}; lower the step size", place)
     if reached and count * width > _LARGEST:
         yield Unknown(FOUND, f"{count} directions times {width} columns are above {_LARGEST} overlaps: run stiefel-sgd")
         return
@@ -110,7 +110,7 @@ def _early(
     for j in range(reached):
         place, mean = int(order[j]) + 1, float(whole[j].mean())
         if not np.isfinite(mean):
-            yield Unknown(FOUND, f"direction {place}: not all of {draws} starts come to the risk {own[j]:.3g}")
+            yield Unknown(FOUND, f"not all of {draws} starts come to the risk {own[j]:.3g}", place)
             continue
         shares = {
             "noise": (_MOVED, abs(float(early[j].mean()) - mean) / mean, "what of it comes after the first direction"),

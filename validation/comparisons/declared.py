@@ -269,7 +269,8 @@ def _rows(
     known: Sequence[Known] | None = None,
 ) -> tuple[list[Row], list[str]]:
     measured = measurements(model, found[FLOW], (found[DOUBLE], found[SGD], found[HALF]), others)
-    values = [(x.quantity, x.predicted, x.estimate, x.stderr, *_verdict(x, measured)) for x in measured]
+    lost = found[SGD].diverged | found[HALF].diverged
+    values = [(x.quantity, x.predicted, x.estimate, x.stderr, *_verdict(x, measured, lost)) for x in measured]
     rows: list[Row] = [dict(zip((*COLUMNS, "reason"), row, strict=True)) for row in values]
     times = emergences(model, start, found[FLOW], known)
     notes = [f"{row['quantity'].capitalize()}: {row['reason']}." for row in (*rows, *times) if row["reason"]]
@@ -277,10 +278,14 @@ def _rows(
     return [*rows, *times], notes
 
 
-def _verdict(one: Measurement, measured: Sequence[Measurement]) -> tuple[str, str]:
-    """And why, of runs that are too far from their limit to be extrapolated to it, by any of what is `measured`: rows whose
-    norms noise has made ten times what they are do not see the flow's drift, even if the loss is near.
+def _verdict(one: Measurement, measured: Sequence[Measurement], lost: np.ndarray) -> tuple[str, str]:
+    """And why, of runs some of which are `lost` (replica,): those that are left are no fair sample. And of runs that are too
+    far from their limit to be extrapolated to it, by any of what is `measured`: rows whose norms noise has made ten times
+    what they are do not see the flow's drift, even if the loss is near.
     """
+    if lost.any():
+        left = f"{lost.sum()} of {lost.size} replicas diverged, and {one.quantity} of those left is no mean of SGD"
+        return "outside", f"{left}: lower step-size"
     verdict, farthest = verdict_of(one).verdict, max(measured, key=_off)
     if verdict != "disagrees" or _off(farthest) <= LARGEST_SHIFT:
         return verdict, ""
