@@ -36,11 +36,11 @@ def explained(numbers: Iterable[tuple[Name, Sequence["Condition"]]]) -> list[str
 
 
 def together(names: Iterable[Name]) -> str:
-    """Names in their order, the directions of one quantity together: ``emergence 1, 3-8; loss at rest``."""
+    """Names in their order, the directions of one quantity together, sorted: ``emergence 1, 3-8; loss at rest``."""
     places = dict[str, list[int]]()
     for quantity, place in names:
         places.setdefault(quantity, []).extend([] if place is None else [place])
-    return "; ".join(f"{quantity} {in_runs(own)}".rstrip() for quantity, own in places.items())
+    return "; ".join(f"{quantity} {in_runs(sorted(own))}".rstrip() for quantity, own in places.items())
 
 
 def in_runs(places: Iterable[int]) -> str:

@@ -310,7 +310,7 @@ def _predict(resolved: Resolved) -> Document:
         resolved.headline(),
         "",
         text,
-        *conditions.explained(held.items()),
+        *conditions.explained(((name, None), own) for name, own in held.items()),
         "",
         "times in SGD steps; -: not by the end of the averaged flow",
     ]

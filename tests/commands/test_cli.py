@@ -80,7 +80,7 @@ def test_module_entry_point_and_version() -> None:
 def test_directions_with_one_reason_stand_together() -> None:
     """Two that follow each other are no run; one quantity's are told apart from the next one's."""
     assert in_runs([1, 2, 4, 5, 6, 9]) == "1, 2, 4-6, 9"
-    names = [("emergence", 1), ("emergence", 3), ("emergence", 4), ("emergence", 5), ("loss at rest", None)]
+    names = [("emergence", 1), ("emergence", 4), ("emergence", 3), ("emergence", 5), ("loss at rest", None)]
     assert together(names) == "emergence 1, 3-5; loss at rest"
 
 
