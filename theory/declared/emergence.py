@@ -151,6 +151,11 @@ def _of_rows_alone(model: DeclaredModel, start: Start) -> _Told:
         raise InputError("the second layer is trained")
     if is_quadratic(model.loss) and not model.student.homogeneous and model.student.width > 1:
         raise InputError(f"{model.student.width} rows pull at each other as strongly as the target does")
+    single = model.target.count == model.student.width == 1
+    if prediction is None and not (single or _has_unit_fields(model)):  # (they would be outside, and take minutes)
+        raise InputError(
+            "fields of the directions do not have variance 1, so that other degrees of the link count, too"
+        )
     law: _Law
     if prediction is not None:
         race = cache(partial(rivals, prediction))
@@ -162,10 +167,14 @@ def _of_rows_alone(model: DeclaredModel, start: Start) -> _Told:
         times = {x.place - 1: x.value for x in entries if isinstance(x, Known) and x.quantity == FOUND and x.place}
         entries += [least_step(lone, times)] if lone else []
         law = partial(_law_of_row, lone)
-    if model.target.count == model.student.width == 1 and type(model.rule) is Rule and steady:
+    if single and type(model.rule) is Rule and steady:
         entries += list(_mean_of_row(model.rule, entries, lone))
     lags = memory(replace(model.rule, decay=0.0, samples=0)).lag
     return _Told(entries, law, lone_rows(model, start) if lags else {})
+
+
+def _has_unit_fields(model: DeclaredModel) -> bool:
+    return bool(np.allclose(np.diag(model.directions.covariance), 1.0))
 
 
 def _followed(
@@ -367,17 +376,19 @@ def largest_step(model: DeclaredModel, start: Start) -> float:
 
 def last_time(model: DeclaredModel, start: Start) -> float:
     """When the last direction that is found, and by a 2-homogeneous student fitted, is, as a sum of step sizes: by the flow of
-    all rows, or on a plateau of a 2-homogeneous student by one task or each row alone; 0 where that is not known.
+    all rows, or on a plateau of a 2-homogeneous student by one task or each row alone, where fields of the directions have
+    variance 1; 0 where that is not known.
     """
     if model.rule.samples:
         return 0.0
     light = model.student.homogeneous and is_quadratic(model.loss) and isinstance(as_additive(model.target), Additive)
-    if not light or 0 < lone_row.common_degree(model) < 3:  # (without a plateau rows decide together)
+    alone = light and _has_unit_fields(model)
+    if not alone or 0 < lone_row.common_degree(model) < 3:  # (without a plateau rows decide together)
         with suppress(InputError):
             way = whole_flow(model, start)
             times = np.append(way.found, way.fitted)
             return float(np.max(times[np.isfinite(times)], initial=0.0))
-    if not light:
+    if not alone:
         return 0.0
     prediction = additive_prediction(model, start)
     if prediction is not None:
@@ -620,8 +631,8 @@ class _Rows:
             near = [
                 (k, p)
                 for row, p, _ in pairs[:_FOLLOWED]
-                for k in np.flatnonzero(score[:, p] * _NEAR >= score[row, p]).tolist()
-                if (k, p) not in self._alone
+                for k in np.argsort(-score[:, p], kind="stable")[:_ALL].tolist()
+                if score[k, p] * _NEAR >= score[row, p] and (k, p) not in self._alone
             ]
             if self.degree < 3 or not near:
                 return pairs
@@ -736,7 +747,7 @@ def _by_rows(model: DeclaredModel, start: Start) -> Iterator[Known | Unknown]:
     single = model.target.count == 1 and (model.student.width == 1 or not is_quadratic(model.loss))
     if rows.degree < (1 if single else 2):
         raise InputError("link and activation share degree 1: all rows grow together, at once")
-    unit = np.allclose(np.diag(model.directions.covariance), 1.0)
+    unit = _has_unit_fields(model)
     general = _general(rows.degree, unit, single)
     keeps = model.student.homogeneous or model.student.rows != "free"
     kept = fact("rows", keeps, "rows: a free row of a committee changes its length, and so its rate, while it waits")

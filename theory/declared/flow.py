@@ -168,9 +168,15 @@ def population_system(model: DeclaredModel) -> System:
     Raises `InputError` for an activation, link or target without closed integrals, and for other losses than square and
     correlation.
     """
-    # (Weights and width are numbers of the state: systems are made once for what the equations show.)
-    student = replace(model.student, width=1, second=(1.0,))
-    return _population_system(student, integrals_of(model), is_quadratic(model.loss))
+    return system_of(*shown(model))
+
+
+def shown(model: DeclaredModel) -> tuple[Student, Integrals, bool]:
+    """What the equations show of a model, for which a system is made once: weights and width are numbers of the state.
+
+    Raises `InputError` as `population_system`.
+    """
+    return replace(model.student, width=1, second=(1.0,)), integrals_of(model), is_quadratic(model.loss)
 
 
 def integrals_of(model: DeclaredModel) -> Integrals:
@@ -191,7 +197,8 @@ def _has_unit_fields(model: DeclaredModel) -> bool:
 
 
 @lru_cache(maxsize=32)
-def _population_system(student: Student, known: Integrals, quadratic: bool) -> System:
+def system_of(student: Student, known: Integrals, quadratic: bool) -> System:
+    """`population_system` of what is `shown`."""
     drift, loss = drift_sums(student, quadratic), loss_sums(quadratic)
     point = checks.Point(student, known, quadratic)
     steps, equations = component_steps(drift, "Flow of {}", partial(checks.drift_residual, point), point.tolerance)

@@ -18,6 +18,7 @@ other rows.)
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
 import scipy
@@ -423,17 +424,24 @@ def risen(model: DeclaredModel, start: Start, time: float) -> np.ndarray:
     that it is at most as heavy. At T = 0 that is 1, and g/b (0 where it shrinks) as T → ∞, on one side of it all along.
     """
     found = np.ones(start.width)
-    velocity, squares = _Velocity(model), np.einsum("ikk->ik", start.grams)
+    for k, (light, repelled) in enumerate(_growths(model, start)):
+        if repelled > 0 and np.isinf(time):
+            found[k] = max(light, 0.0) / repelled
+        elif repelled > 0 and time > 0:
+            found[k] = np.logaddexp(0.0, np.log(repelled) + log_waited(light, time)) / (repelled * time)
+    return found
+
+
+@lru_cache(maxsize=4)
+def _growths(model: DeclaredModel, start: Start) -> list[tuple[float, float]]:
+    """Of each row g, and b times its squared norm (see `risen`)."""
+    found, velocity, squares = [], _Velocity(model), np.einsum("ikk->ik", start.grams)
     sizes, still = squares.sum(axis=0), np.zeros((len(squares), start.width, model.target.count))
     for k, size in enumerate(sizes):
         unit = squares / np.maximum(sizes, size)  # (L, m), rows of no more than its length
         grams = np.einsum("il,lj->ilj", unit, np.eye(start.width))
         heavy, light = (float(velocity(still, x * grams)[1][:, k, k].sum()) / x for x in (1.0, _MASSLESS))
-        repelled = (light - heavy) * size
-        if repelled > 0 and np.isinf(time):
-            found[k] = max(light, 0.0) / repelled
-        elif repelled > 0 and time > 0:
-            found[k] = np.logaddexp(0.0, np.log(repelled) + log_waited(light, time)) / (repelled * time)
+        found.append((light, (light - heavy) * float(size)))
     return found
 
 

@@ -1,6 +1,7 @@
 """The derived flow of a declared model on NumPy arrays, for what must answer without a compiler."""
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -8,8 +9,10 @@ import numpy as np
 from theory.core.indexed import j, k, q
 from theory.core.numeric_sums import NumericSums
 from theory.declared import population
-from theory.declared.flow import Q, T, b, i, integrals_of, is_quadratic, population_system, speed
+from theory.declared.flow import Q, T, b, i, integrals_of, is_quadratic, shown, speed, system_of
 from theory.declared.model import DeclaredModel
+from theory.declared.population import Integrals
+from theory.declared.student import Student
 
 
 class Rates:
@@ -23,10 +26,7 @@ class Rates:
     """
 
     def __init__(self, model: DeclaredModel) -> None:
-        system, activation = population_system(model), model.student.activation
-        free = {T[i, k, q]: (i, k, q), Q[i, k, j]: (i, k, j)} | ({b[k]: (k,)} if model.student.trained else {})
-        self._sums = [NumericSums(system.drift[name], letters, activation) for name, letters in free.items()]
-        self._loss = NumericSums(system.observables["loss"], (), activation)
+        self._sums, self._loss = _sums(*shown(model))
         self._integrals, self._square = integrals_of(model), is_quadratic(model.loss)
         numbers = population.constants(self._integrals, model.directions)
         self.constants = population.shown(numbers, model.rule.signal)
@@ -63,6 +63,15 @@ class Rates:
         rho = np.einsum("ikk->k", gram)
         found = self._integrals.at(population.numeric, X, C, rho, self.constants, self._square)
         return {**given, "T": overlap, "Q": gram, "X": X, "C": C, "rho": rho, **found}
+
+
+@lru_cache(maxsize=32)
+def _sums(student: Student, known: Integrals, quadratic: bool) -> tuple[tuple[NumericSums, ...], NumericSums]:
+    """Of the rates, T and Q first, and of the loss, of what is `shown` of a model."""
+    system, activation = system_of(student, known, quadratic), student.activation
+    free = {T[i, k, q]: (i, k, q), Q[i, k, j]: (i, k, j)} | ({b[k]: (k,)} if student.trained else {})
+    rates = tuple(NumericSums(system.drift[name], letters, activation) for name, letters in free.items())
+    return rates, NumericSums(system.observables["loss"], (), activation)
 
 
 #: Changes of the logarithm of a squared norm that are followed.

@@ -4,6 +4,7 @@ Drawn as such (Bartlett 1933) where the eigenspace is large, and else as a Gauss
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -54,7 +55,7 @@ class Start:
         rows, along = (np.einsum("ikk->k", x) for x in (self.grams, directions.grams))
         return self.overlaps(directions).sum(axis=0) / np.sqrt(np.outer(rows, along))
 
-    @property
+    @cached_property
     def grams(self) -> np.ndarray:
         r"""$\langle v_k^i,v_l^i\rangle$, (L, m, m)."""
         return np.stack([part @ part.T for part in self.coordinates])
