@@ -868,10 +868,12 @@ def test_the_bayes_floor_is_below_the_mean_where_it_holds(directions: str, reaso
 
 
 def test_the_bayes_floor_is_that_of_independent_directions() -> None:
+    """To a squared cosine of a tenth."""
     resolved, _ = said(inputs="200", activation="h2", teacher_weights=(0.3, 0.2), noise=1.0, steps=600)
-    close = Directions(resolved.model.directions.inputs, np.array([[[1.0, 0.8], [0.8, 1.0]]]))
-    found = predict(replace(resolved.model, directions=close), resolved.start, 600)
-    assert [x.split(":")[0] for x in found.of_quantity(BAYES)[0].reasons] == ["independent"]
+    for squared, reasons in ((0.098, []), (0.102, ["independent"]), (0.64, ["independent"])):
+        near = Directions(resolved.model.directions.inputs, np.array([[[1.0, squared**0.5], [squared**0.5, 1.0]]]))
+        found = predict(replace(resolved.model, directions=near), resolved.start, 600)
+        assert [x.split(":")[0] for x in found.of_quantity(BAYES)[0].reasons] == reasons
 
 
 def recorded(resolved: Resolved, end: float, points: int = 4000) -> xr.Dataset:

@@ -7,7 +7,7 @@ import pytest
 import scipy
 
 from theory import Activation, InputError
-from theory.scaling import bayes
+from theory.scaling import bayes, bayes_phases
 from theory.scaling.bayes import BayesFloor, Channel
 
 
@@ -90,6 +90,15 @@ def test_a_phase_between_two_jumps_is_not_missed(
     found = BayesFloor(Channel(degree), squares, noise).error(ratio)
     assert found == pytest.approx(climbed(degree, squares, noise, ratio), rel=1e-5)
     assert found == pytest.approx(error, abs=1e-4)
+
+
+@pytest.mark.parametrize(("noise", "low", "at"), [(0.5, 0.2, 0.8), (0.5, 0.0, 0.1), (1e-8, 0.2, 0.3)])
+def test_between_jumps_the_gap_is_highest_where_it_is(noise: float, low: float, at: float) -> None:
+    """A parabola in v = 1/(noise + error), the gap over (noise + error), with its peak at a known error."""
+    found = bayes_phases._highest(
+        lambda error: -((1 / (noise + error) - 1 / (noise + at)) ** 2) * (noise + error), low, 1.0, noise
+    )
+    assert found == pytest.approx(at, rel=1e-6)
 
 
 def test_the_floor_is_the_highest_free_entropy_of_random_teachers() -> None:

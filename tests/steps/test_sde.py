@@ -144,6 +144,16 @@ def test_the_root_is_symmetric_and_its_square_the_covariance(frame) -> None:
     assert float(jnp.max(jnp.abs(covariance))) < float(diffusion.largest_terms(y, x))
 
 
+def test_a_step_at_what_is_learned_is_half_its_relaxation_time() -> None:
+    """By the drift's own slope there, a difference; steps of SGD are too small to be heard."""
+    diffusion, scheme = overlap_scheme(system(), 1, 1)
+    x = {**numbers(1e-12), "resolution": jnp.asarray(0.1)}
+    ends = [jnp.asarray(diffusion.row(overlaps_of(single_overlap_state(overlap, 1.0)))) for overlap in (1.0, 1 - 1e-6)]
+    known = [scheme.at(y, x) for y in ends]
+    learned, beside = (scheme.drift(y, found)[0] for y, found in zip(ends, known, strict=True))
+    assert float(scheme.step(ends[0], known[0]) * (beside - learned) / 1e-6) == pytest.approx(0.5, rel=1e-4)
+
+
 def test_a_gaps_variance_is_that_of_what_the_noise_does_to_the_gap() -> None:
     """Itô: G G⊤ of the gap's own noise G, its slope times that of the state; each direction has another nearest student."""
     diffusion, scheme = overlap_scheme(system(), 2, 2)

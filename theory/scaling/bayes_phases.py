@@ -84,7 +84,6 @@ def _highest(gap: Callable[[float], float], low: float, high: float, noise: floa
         at = error(logarithm)
         return -gap(at) / (noise + at)
 
-    bounds = (np.log(noise + low), np.log(noise + high))
-    return error(
-        float(scipy.optimize.minimize_scalar(depth, bounds=bounds, method="bounded", options={"xatol": 1e-10}).x)
-    )
+    bounds = np.log(noise + np.array([low, high]))
+    found = scipy.optimize.minimize_scalar(depth, bounds=bounds, method="bounded", options={"xatol": 1e-10})
+    return error(float(found.x))
