@@ -15,7 +15,7 @@ from emergence.models.declared import MODEL
 from emergence.models.declared_problem import DeclaredProblem, resolve
 from theory import Activation, InitialState, Teacher
 from theory import predict as predict_additive
-from theory.core.quadrature import gauss_hermite
+from theory.core.quadrature import gauss_hermite, product_rule
 from theory.declared import linear_stability, lone_row
 from theory.declared.directions import Directions
 from theory.declared.emergence import (
@@ -39,7 +39,7 @@ from theory.declared.schedule import Linear, Power
 from theory.declared.start import Start, draw_start
 from theory.declared.steps_of_rows import largest_at_rest, largest_at_the_start, lone_rows
 from theory.declared.student import Student, committee, two_homogeneous
-from theory.declared.target import Additive
+from theory.declared.target import Additive, Classes, Polynomial, symbols
 from theory.one_task.plateau import plateau
 from theory.prediction.validity import of_step
 
@@ -558,6 +558,29 @@ def test_of_a_large_batch_rows_at_rest_stand_what_the_mean_step_does(text: str, 
     assert 10**6 * one > 1000 * edge
 
 
+@pytest.mark.parametrize("inputs", [Inputs.isotropic(12), Inputs.blocks((3.0, 6), (1.0, 6))], ids=["equal", "blocks"])
+@pytest.mark.parametrize(
+    ("text", "shape"),
+    [("h3", "free"), ("tanh", "free"), ("z+0.3*h3", "free"), ("z+0.3*h3", "trained"), ("tanh", "sphere")],
+)
+def test_of_two_rows_that_are_alike_and_odd_the_mean_step_is_exact(text: str, shape: str, inputs: Inputs) -> None:
+    """Two over the largest eigenvalue of E gg' by a quadrature over both fields and one more of the same variance."""
+    activation, weight, trained = Activation.parse(text), 0.6, shape == "trained"
+    x, chance = product_rule(gauss_hermite(96), gauss_hermite(96), gauss_hermite(2))
+    x = x * np.sqrt(inputs.eigenvalues[0])
+    value, slope = (np.asarray(activation.arrays(order)(x[:, :2])) for order in (0, 1))
+    g = weight * slope[:, :, None] * x[:, None]
+    if shape == "sphere":
+        g[:, [0, 1], [0, 1]] = 0.0
+    g = np.concatenate([g.reshape(len(x), -1), value * trained], axis=1)
+    student = committee(activation, 2, (weight,) * 2, trained, rows="sphere" if shape == "sphere" else "free")
+    target = Additive(activation, (weight,) * 2)
+    model = DeclaredModel(Directions.eigenvectors(inputs, [0, 1]), target, student, Rule(1e-9, batch=10**12))
+    edge = 2 / np.linalg.eigvalsh((g.T * chance) @ g)[-1]
+    # (Of tanh at variance 3 the 64 points behind it are off by 5e-4.)
+    assert largest_at_rest(model) == pytest.approx(edge, rel=1e-3 if text == "tanh" else 1e-6)
+
+
 @pytest.mark.parametrize(("kind", "beta"), [("heavy", 0.9), ("nesterov", 0.5), ("average", 0.9)])
 def test_with_momentum_rows_at_rest_stand_the_same_effective_step(kind: str, beta: float) -> None:
     """Of a linear row the edge is known exactly."""
@@ -567,6 +590,32 @@ def test_with_momentum_rows_at_rest_stand_the_same_effective_step(kind: str, bet
     model = DeclaredModel(directions, Additive(linear, (1.0,)), committee(linear, 1), rule)
     edge = linear_stability.edge(linear_model(model, draw_start(directions, 1)), rule)
     assert largest_at_rest(model) == pytest.approx(edge, rel=0.01)
+
+
+def test_at_rest_classes_count_as_labels_of_mean_square_one_and_whitened_rows_as_any_in_isotropic_inputs() -> None:
+    directions, (z,) = Directions.orthonormal(Inputs.isotropic(20), 1), symbols(1)
+    linear, row = Additive(Activation.parse("z"), (1.0,)), committee(H3, 1, (0.1,), True)
+    labels, classes = (DeclaredModel(directions, x, row, Rule(1e-9)) for x in (Polynomial(z, 1), Classes(linear)))
+    assert largest_at_rest(classes) == pytest.approx(largest_at_rest(labels), rel=1e-12)
+    plain = DeclaredModel(directions, Additive(H3, (0.7,)), LIGHT, Rule(1e-9))
+    assert largest_at_rest(replace(plain, student=replace(LIGHT, whitened=True))) == pytest.approx(
+        largest_at_rest(plain), rel=1e-12
+    )
+
+
+@pytest.mark.parametrize("batch", [1, 7, 200])
+@pytest.mark.parametrize(("second", "slack"), [((1.0,), 1e-6), ((1.0, 0.8, 0.6), 0.01)], ids=["one", "three"])
+def test_linear_rows_at_rest_stand_what_their_exact_mean_square_does(
+    second: tuple[float, ...], slack: float, batch: int
+) -> None:
+    """What rows learn together is one row of the squared second layer of all; to leading order in 500 inputs."""
+    linear, rule, inputs = Activation.parse("z"), Rule(1e-3, batch=batch), Inputs.isotropic(500)
+    one = Directions.orthonormal(inputs, 1)
+    alone = DeclaredModel(one, Additive(linear, (1.0,)), committee(linear, 1), rule)
+    edge = linear_stability.edge(linear_model(alone, draw_start(one, 1)), rule) / np.sum(np.square(second))
+    directions, target = Directions.orthonormal(inputs, len(second)), Additive(linear, second)
+    model = DeclaredModel(directions, target, committee(linear, len(second), second), rule)
+    assert largest_at_rest(model) == pytest.approx(edge, rel=slack)
 
 
 @pytest.mark.parametrize(("second", "loss"), [((1.0, -0.7), Square()), ((1.0, -0.7), Correlation())])

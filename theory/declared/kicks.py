@@ -88,7 +88,7 @@ class Kicks:
         left = K - np.outer(along, along)
         spread = np.sqrt(np.where(np.diag(left) > _NONE * variances, np.diag(left), 0.0))
         both = np.outer(spread, spread)
-        correlation = np.clip(np.divide(left, both, out=np.zeros_like(left), where=both > 0), -1.0, 1.0)
+        correlation = np.divide(left, both, out=np.zeros_like(left), where=both > 0)
         fields = along[:, None, None] * points[:, None] + spread[:, None, None] * others
         coefficients = np.moveaxis(self._values(fields) @ project, 2, 0)
         powers = np.cumprod([pairs, *[correlation] * (_DEGREES - 1)], axis=0)
@@ -100,9 +100,9 @@ class Kicks:
     def _values(self, fields: np.ndarray) -> np.ndarray:
         """Of rows' and forms' functions, at fields (N, …)."""
         links, found = self._forms.links, np.empty_like(fields)
-        m = len(fields) - len(links)
-        found[:m] = self.model.student.activation.arrays(0)(fields[:m])
+        forms = -len(links)
+        found[:forms] = self.model.student.activation.arrays(0)(fields[:forms])
         for link in dict.fromkeys(links):
-            where = m + np.flatnonzero([one == link for one in links])
+            where = forms + np.flatnonzero([one == link for one in links])
             found[where] = link.arrays(0)(fields[where])
         return found

@@ -271,8 +271,7 @@ def largest_at_rest(model: DeclaredModel) -> float:
     for p in range(model.target.count):
         own = _Rest(model, p)
         if 0 < own.square < np.inf:
-            together = own.fastest if batch > 1 else 0.0
-            least = min(least, 2 / (2 * own.gain / batch + (1 - 1 / batch) * together))
+            least = min(least, 2 / (2 * own.gain / batch + (1 - 1 / batch) * own.fastest))
     return least / speed(model.rule)
 
 
