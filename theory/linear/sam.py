@@ -55,9 +55,9 @@ def _spread() -> sp.Expr:
 SPREAD = _spread()
 _spread_at = sp.lambdify((k, d, r, b), SPREAD)
 _decay_at = sp.lambdify((eta, rho, r, tau, D, d, frobenius, norm, b), DECAY.subs(variance, VARIANCE))
-#: Nodes of `one_step_decay`: along the error on either side of ℓ' = 0, where the perturbation jumps, up to _FARTHEST; along
-#: the target, which enters as a polynomial of low degree; and squared lengths of the rest of the input.
-_ALONG_ERROR, _FARTHEST, _ALONG_TARGET, _LENGTHS = 120, 10.0, 4, 20
+#: Nodes of `one_step_decay`: along the error on either side of ℓ' = 0, where the perturbation jumps, up to _FARTHEST; and
+#: along the target, which enters by the input's length, as many as squared lengths of the rest.
+_ALONG_ERROR, _FARTHEST, _LENGTHS = 120, 10.0, 20
 #: The target over the error there: small, as its size must not matter.
 _SMALL = 1e-3
 #: Eigenvalues of the inputs' covariance below this share of the largest are 0.
@@ -117,12 +117,11 @@ def one_step_decay(
     curvature = np.sqrt(norm2 + dim * second_norm2)
     tau = slope_spread(step_size, weight + second_norm2, dim, radius * curvature) if spread is None else spread
     # Coordinates: along e, along θ*, along the rest of x; a fourth neuron holds the rest of the second layer.
-    goal = np.array([0.0, _SMALL * tau, 0.0])
-    theta = goal + np.array([tau, 0.0, 0.0])
+    goal, theta = tau * np.array([[0.0, _SMALL, 0.0], [1.0, _SMALL, 0.0]])
     first = np.vstack([np.sqrt(weight) * np.eye(3), np.zeros(3)])
     second = np.append(theta / np.sqrt(weight), 0.0)
     second[3] = np.sqrt(max(second_norm2 - second @ second, 0.0))
-    x, mass = inputs_by_error(dim, _ALONG_ERROR, _ALONG_TARGET, _LENGTHS)
+    x, mass = inputs_by_error(dim, _ALONG_ERROR, _LENGTHS, _LENGTHS)
     new, last = whole_step(first, second, goal, x, radius, step_size)
     change = np.sum(new**2, axis=(1, 2)) - np.sum(first**2)
     error = np.sum((np.einsum("smi,sm->si", new, last) - goal) ** 2, axis=1)
@@ -189,7 +188,7 @@ def batch_decay_rate(radius: float, step_size: float, dim: int, batch: int, norm
     points, mass = product_rule(chi_squared(batch, _LENGTHS), chi_squared(dim - 1, _LENGTHS))
     along, rest = points.T
     both, stiffness = along + rest, step_size * norm2 / dim
-    share = (batch - 1) * np.divide(rest, both, out=np.zeros_like(both), where=both > 0)  # (of the others, along ĝ)
+    share = (batch - 1) * rest / both  # (of the others, along ĝ)
     length = np.sqrt(along * both)
     # E of e⊤Sĝ, ĝ⊤Sĝ and, of S², e⊤·e, e⊤·ĝ, ĝ⊤·ĝ, at |e| = 1.
     pull, kick = float(mass @ length) / batch, float(mass @ (both + share)) / batch
@@ -410,6 +409,7 @@ def _one_step_residual(shown: sp.Expr) -> sp.Expr:
     for dim, norm2, second2, radius, reach in (
         *((10_000, 1e5, 0.05, 1e-3, reach) for reach in (0.3, 0.9, 1.5)),
         (100, 10.0, 0.08, 0.1, 0.3),
+        (100, 10.0, 0.5, 0.3, 0.1),
         (5, 10.0, 1.0, 0.1, 0.3),
     ):
         step_size, curvature = reach / (norm2 + dim * second2), np.sqrt(norm2 + dim * second2)
