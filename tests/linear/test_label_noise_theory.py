@@ -179,17 +179,28 @@ def test_the_balance_of_sam_has_a_negative_root_that_is_no_spread(monkeypatch: p
 
 def test_full_batch_fall_of_one_direction_after_another() -> None:
     """Against small steps of its own equation; one direction alone decays at 2ηρ²λ(2/(2 − ηc))²."""
-    gram, inputs = np.diag([50.0, 40.0, 60.0]), np.diag([1.0, 2.0, 0.5])
-    level, fallen = np.array([50.0, 80.0, 30.0]), 0.0
-    for _ in range(40_000):
-        top = int(np.argmax(level))
-        taken = 2 * 5e-3 * 0.3**2 * level[top] * (2 / (2 - 5e-3 * level[top])) ** 2 / 10
-        level[top] -= taken * np.diag(inputs)[top]
-        fallen += taken
-    assert sam.full_batch_fall(0.3, 5e-3, inputs, gram, 4000) == pytest.approx(np.log(1 - fallen / 150), rel=1e-3)
+    for third, variance in ((50.0, 1.0), (60.0, 0.5)):  # two others that are level at once, and one after the other
+        gram, inputs = np.diag([50.0, 40.0, third]), np.diag([1.0, 2.0, variance])
+        level, fallen = np.array([50.0, 80.0, third * variance]), 0.0
+        for _ in range(40_000):
+            top = int(np.argmax(level))
+            taken = 2 * 5e-3 * 0.3**2 * level[top] * (2 / (2 - 5e-3 * level[top])) ** 2 / 10
+            level[top] -= taken * np.diag(inputs)[top]
+            fallen += taken
+        found = sam.full_batch_fall(0.3, 5e-3, inputs, gram, 4000)
+        assert found == pytest.approx(np.log(1 - fallen / np.trace(gram)), rel=1e-3)
     assert sam.full_batch_fall(0.3, 1e-6, np.eye(3), 50 * np.eye(3), 1000) == pytest.approx(
         -2e-6 * 0.09 / 3 * 1000, rel=1e-3
     )
+    large = scipy.integrate.solve_ivp(  # of all directions together, from ηc = 1.5
+        lambda _, log: -4 / (2 - 0.03 * np.exp(log)) ** 2 * 2 * 0.03 * 0.3**2 / 3,
+        (0, 150),
+        [np.log(50)],
+        rtol=1e-10,
+        atol=1e-10,
+    )
+    alike = sam.full_batch_fall(0.3, 0.03, np.eye(3), 50 * np.eye(3), 150)
+    assert alike == pytest.approx(large.y[0, -1] - np.log(50), rel=1e-6)
     without = sam.full_batch_fall(
         0.3, 5e-3, np.diag([1.0, 2.0, 0.0]), gram, 4000
     )  # nothing is seen of the third direction
@@ -634,7 +645,8 @@ def test_sam_on_batches_collapses_from_a_radius_of_its_own(batch: int) -> None:
 def test_the_collapse_radius_of_one_direction_and_of_many_samples() -> None:
     r"""S becomes a number: w = a, and the perturbation takes all of both layers at $\rho=D=\sqrt{2\|\theta^*\|}$."""
     assert sam.collapse_radius(0.5, 1) == pytest.approx(1.0, rel=1e-9)
-    assert sam.collapse_radius(2.0, 20, 10**7) == pytest.approx(2.0, rel=1e-5)
+    for dim in (5, 20):  # of many samples it is less by a share of (d − 1)/4b
+        assert (sam.collapse_radius(2.0, dim, 10**7) / 2 - 1) * 10**7 == pytest.approx((1 - dim) / 4, rel=1e-4)
     with pytest.raises(InputError, match="batch 0: give positive values"):
         sam.collapse_radius(1.0, 20, 0)
 
