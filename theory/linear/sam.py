@@ -373,14 +373,17 @@ def _average(integrand: sp.Expr) -> sp.Expr:
     """E over length R and |direction| u = |x₁|/R of a Gaussian input in `_ODD` dimensions, a polynomial in both."""
     half = sp.Rational(_ODD, 2)
     density = _R ** (_ODD - 1) * sp.exp(-(_R**2) / 2) / (2 ** (half - 1) * sp.gamma(half))
-    direction = (1 - _U**2) ** ((_ODD - 3) // 2)
+    direction = (1 - _U**2) ** sp.Rational(_ODD - 3, 2)
     inner = sp.integrate(sp.expand(integrand * direction), (_U, 0, 1)) / sp.integrate(direction, (_U, 0, 1))
     return sp.integrate(sp.expand(inner) * density, (_R, 0, sp.oo))
 
 
 _R, _U, _ODD = sp.Symbol("R", positive=True), sp.Symbol("u", positive=True), 5
 #: b in that dimension; |ℓ′| at ℓ′ = τx₁ and ρD, whose mean square is r².
-_OVERLAP = {d: _ODD, b: sp.sqrt(sp.Rational(_ODD) / sp.pi) * sp.gamma(sp.Rational(_ODD, 2)) / sp.gamma((_ODD + 1) // 2)}
+_OVERLAP = {
+    d: _ODD,
+    b: sp.sqrt(sp.Rational(_ODD) / sp.pi) * sp.gamma(sp.Rational(_ODD, 2)) / sp.gamma(sp.Rational(_ODD + 1, 2)),
+}
 _SLOPE, _REACH = tau * _U * _R, r * _R / sp.sqrt(_ODD)
 
 
