@@ -165,6 +165,8 @@ def test_a_decay_law_of_sam_that_is_off_by_five_per_cent_is_noticed(monkeypatch:
     right = getattr(sam, law)
     monkeypatch.setattr(sam, law, lambda *arguments: 1.05 * right(*arguments))
     assert sam._one_step_residual(sam.DECAY) > 0.01
+    for factor in (1, 1.05) if law == "slope_spread" else ():  # the code is not what is shown; both do not balance
+        assert sam._spread_residual(factor * sam.SPREAD) > 0.01
 
 
 def test_the_balance_of_sam_has_a_negative_root_that_is_no_spread(monkeypatch: pytest.MonkeyPatch) -> None:
