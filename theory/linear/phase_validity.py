@@ -21,7 +21,8 @@ _BOOSTED = 4.0
 #: slowest direction, of the error of θ at a tenth of that time: up to 1/31 5 % at most, 1/16 to 1/14 4-17 %, 1/3 17 %.
 _RELAXED = 1 / 30
 #: tr β/√d at the onset (d = 2 to 20), which comes early by up to 2 % until 0.1, 2-6 % at 0.12-0.14, 9-16 % at 0.17-0.19;
-#: beyond, none may be predicted.
+#: beyond, none may be predicted. In sets of 7 to 24 points in d = 6, with S and β as they are: 0-6 % early until 0.1,
+#: 11-14 % at 0.11-0.15, 26-43 % at 0.25-0.36; beyond, some onsets that are predicted never come.
 _LATE = 0.1
 #: Share by which κ in place of all fourth moments moves ϱ²: the rates follow it.
 _MOMENTS = 0.05
@@ -38,8 +39,10 @@ class Neglected:
         boosted: $\sinh2\varphi=2\|\theta^*\|/(g+A_0)$ of the fit.
         relaxed: steps of the error's relaxation over steps to the escape; 0 if that is while the labels are fitted.
         slowest: the same for the direction in which the error relaxes last.
-        late: tr β/√d, the norm of an isotropic β, at the onset, or the last one if there is none.
+        late: `theory.linear.phases.Law.cancelled` at the onset, or the last one if there is none, over √d: tr β/√d if all is
+            isotropic.
         aligned: whether fitting the labels leaves neurons as aligned as at the onset; in one dimension they always are.
+        awaited: whether there is no onset yet where the averaged flow was left, and it had not ended.
         moments: relative change of ϱ² by κ in place of the set's fourth moments; None if these are not known.
         points: training points per dimension, inf for fresh samples. batch: samples in a step.
     """
@@ -51,6 +54,7 @@ class Neglected:
     slowest: float
     late: float
     aligned: bool
+    awaited: bool
     moments: float | None
     points: float
     batch: int
@@ -68,7 +72,7 @@ class Neglected:
             "decay_rate": (*flow, settled),
             "escape_steps": (*flow, self._fitted(), settled),
             "escape_bound": (self._narrow(), self._single()),
-            "onset_steps": (*flow, self._late(), self._unaligned()),
+            "onset_steps": (*flow, self._late(), self._unaligned(), self._seen()),
         }
 
     def _narrow(self) -> Condition:
@@ -92,7 +96,7 @@ class Neglected:
 
     def _late(self) -> Condition:
         sentence = (
-            "boosts: by the onset tr β/√d of their covariance is {:.2g}, and its square is left out: give less noise"
+            "boosts: by the onset they undo {:.2g} √d of the decay, and their square is left out: give less noise"
         )
         return small("boosts", self.late, _LATE, sentence)
 
@@ -102,6 +106,12 @@ class Neglected:
             "or dim"
         )
         return fact("onset", not self.aligned, sentence)
+
+    def _seen(self) -> Condition:
+        sentence = (
+            "end: the averaged flow had not ended where it was left, an onset may be to come: give more training points"
+        )
+        return fact("end", not self.awaited, sentence)
 
     def _moments(self) -> tuple[Condition, ...]:
         if self.moments is None:

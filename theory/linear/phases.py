@@ -52,8 +52,12 @@ NEEDED = (
 )
 _TOLERANCE = 1e-6
 _NODES = 200
-#: So often is the end of the curves doubled where the onset is not there yet.
-_DOUBLINGS = 5
+#: In units of the slowest direction's leading fall: so long is an onset looked for that is not there yet.
+_PATIENCE = 64.0
+#: Points of a leg of the flow at which an onset is looked for.
+_LOOKS = 16
+#: A flow that would change by less than this share in all its time so far has ended.
+_ENDED = 1e-3
 #: Inputs that are whitened together.
 _BLOCK = 1 << 15
 
@@ -355,6 +359,19 @@ class Law:
         fall = -trace(self._gram_rate(gram, first, self._goal, force, self.step_size))
         return float(np.log(trace(seen) / trace(gram)) + fall / trace(gram))
 
+    def cancelled(self, gram: np.ndarray, norm2: float) -> float:
+        r"""$\mathrm{tr}S\,\beta$ over S, the two that make R, averaged over G across θ*; tr β if both are isotropic.
+
+        It is of first order in β in a direction of much data, but not in one of little, where S is small.
+        """
+        now, trace = self.relaxed(gram, norm2), self.geometry.trace
+        along = self._goal / np.linalg.norm(self._goal)
+        across = np.eye(len(gram)) - along @ along.T
+        rest = across @ gram @ across
+        if len(gram) == 1:
+            return trace(now.boost)
+        return trace(rest @ np.linalg.solve(now.second, now.boost)) * trace(now.second) / trace(rest)
+
     def turning(self, now: Residual) -> np.ndarray:
         r"""Growth per step of $E\,\Omega\Omega^\top$: boosts in different directions compose to a rotation of the inputs.
 
@@ -365,15 +382,23 @@ class Law:
 
     def __call__(self, _: float, packed: np.ndarray) -> np.ndarray:
         state = State.of(packed, len(self.geometry.target))
-        gram, norm2 = state.gram, state.norm2
-        now = self.relaxed(gram, norm2)
+        now = self.relaxed(state.gram, state.norm2)
         first, second = self.rates(now)
-        target, eta, forces = self._goal, self.step_size, self.forces(gram, norm2, now)
-        gram_rate = self._gram_rate(gram, first, target, forces.first, eta)
-        norm_rate = self._norm_rate(norm2, second, target, forces.other, eta)
+        eta, forces = self.step_size, self.forces(state.gram, state.norm2, now)
+        layers = self._layers(state.gram, state.norm2, now, forces)
         pace = np.block([[-(eta**2) / 2 * first, forces.other], [forces.first.T, -(eta**2) / 2 * np.array([[second]])]])
         moved = pace + state.moved @ pace
-        return State(gram_rate, float(norm_rate), moved, self.turning(now)).packed
+        return State(*layers, moved, self.turning(now)).packed
+
+    def layers(self, gram: np.ndarray, norm2: float) -> tuple[np.ndarray, float]:
+        """Rates of G and A alone, which need nothing else."""
+        now = self.relaxed(gram, norm2)
+        return self._layers(gram, norm2, now, self.forces(gram, norm2, now))
+
+    def _layers(self, gram: np.ndarray, norm2: float, now: Residual, forces: Forces) -> tuple[np.ndarray, float]:
+        first, second = self.rates(now)
+        gram_rate = self._gram_rate(gram, first, self._goal, forces.first, self.step_size)
+        return gram_rate, float(self._norm_rate(norm2, second, self._goal, forces.other, self.step_size))
 
     # The shown equations, compiled; a coordinate counts as often as the directions that it stands for in the first five.
 
@@ -577,25 +602,22 @@ def predict_phases(
     course = _Course(law, made, width)
 
     def until(end: float) -> Phases:
-        course.go_on(end)
+        if end > course.ends[-1]:
+            course.go_on(end)
         times = np.linspace(0.0, end, points + 1)
-        return _moving(known | {"decay_rate": rate}, course.seen, times, width, geometry, sizes)
+        return _moving(known | {"decay_rate": rate}, course, times, geometry, sizes)
 
     found = until(2 * leading if horizon is None else horizon)
+    if horizon is not None or np.isfinite(found.onset_steps):
+        return found
     # (The error of least squares, a finite set and a small target put the onset off, by more than the leading one knows.)
-    boosted = any(
-        x.name == "boosts" and not x.holds for x in found.conditions["onset_steps"]
-    )  # (where it may never be)
-    for doublings in range(1, _DOUBLINGS + 1) if horizon is None and not boosted else ():
-        if np.isfinite(found.onset_steps):
-            break
-        later = until(2**doublings * 2 * leading)
-        found = later if np.isfinite(later.onset_steps) else found
-    return found
+    slowest = leading / float(np.min(np.linalg.eigvalsh(geometry.covariance)))
+    return until(course.risen(onset_level(round(geometry.dim)), _PATIENCE * slowest))
 
 
-#: What is neglected, from the steps to the escape, tr β at the onset, and the mean absolute cosine once labels are fitted.
-_Sizes = Callable[[float, float, float], Neglected]
+#: What is neglected, from the steps to the escape, `Law.cancelled` at the onset, the mean absolute cosine once labels are
+#: fitted, and whether the onset may be to come.
+_Sizes = Callable[[float, float, float, bool], Neglected]
 
 
 def _sizes(law: Law, start: Fitted, variance: float, width: int) -> _Sizes:
@@ -611,7 +633,7 @@ def _sizes(law: Law, start: Fitted, variance: float, width: int) -> _Sizes:
     own = geometry.inputs is not None or not np.isfinite(geometry.points)
     moments = (abs(simple / variance - 1) if variance > 0 else 0.0) if own else None
 
-    def sized(escape: float, late: float, alignment: float) -> Neglected:
+    def sized(escape: float, late: float, alignment: float, awaited: bool) -> Neglected:
         waited, slowest = relaxation / escape if escape > 0 else (0.0, 0.0)
         return Neglected(
             geometry.dim / width,
@@ -621,6 +643,7 @@ def _sizes(law: Law, start: Fitted, variance: float, width: int) -> _Sizes:
             float(slowest),
             late / geometry.dim**0.5,
             alignment >= onset_level(round(geometry.dim)),
+            awaited,
             moments,
             geometry.points,
             law.batch,
@@ -637,7 +660,7 @@ def _first(start: Fitted) -> np.ndarray:
 def _resting(known: dict[str, float], start: Fitted, geometry: Geometry, end: float, sizes: _Sizes) -> Phases:
     """Without noise nothing moves once the labels are fitted."""
     keep, alignment = np.ones(2), mean_alignment(geometry, start.gram)
-    neglected = sizes(np.inf, 0.0, alignment)
+    neglected = sizes(np.inf, 0.0, alignment, False)
     return Phases(
         **known,
         decay_rate=0.0,
@@ -682,22 +705,30 @@ class _Moment(NamedTuple):
 
 
 class _Course:
-    """The averaged flow from fitted labels, as far as it was asked to go."""
+    """The averaged flow from fitted labels, as far as it was asked to go.
+
+    Once the median neuron has left the lazy regime only G and A go on, which are few and may be stiff: what a direction of
+    little data takes is long against what the others do.
+    """
 
     def __init__(self, law: Law, start: Fitted, width: int) -> None:
         self.law, self.start, self.width = law, start, width
-        self.ends, self.last, self.step = [0.0], _first(start), 0.0
+        self.ends, self.last, self.step, self.moved = [0.0], _first(start), 0.0, 0.0
         self.legs: list[Callable[[float], np.ndarray]] = []
+        self._upper = np.triu_indices(len(start.gram))
 
     def go_on(self, end: float) -> None:
         """In units of what is to come, as squares of rates per step may be below any number."""
-        begun = self.ends[-1]
+        begun, late = self.ends[-1], self._late
+        if late and len(self.last) > self._size:
+            self.moved, self.last = self.seen(begun).moved, self._slow(*self._layers(self.last))
         long = end - begun
+        rates = self._slow_rates if late else self.law
         leg = scipy.integrate.solve_ivp(
-            lambda share, packed: long * self.law(begun + share * long, packed),
+            lambda share, packed: long * rates(begun + share * long, packed),
             (0.0, 1.0),
             self.last,
-            "DOP853",
+            "LSODA" if late else "DOP853",
             dense_output=True,
             first_step=min(self.step / long, 1.0)
             if begun
@@ -710,30 +741,87 @@ class _Course:
         self.legs.append(leg.sol)
         self.last = leg.y[:, -1]
 
+    def risen(self, level: float, patience: float) -> float:
+        """A time by which the mean absolute cosine is seen to have passed `level`, at most about `patience`."""
+        while (begun := self.ends[-1]) < patience:
+            self.go_on(2 * begun)
+            looks = begun * (1 + np.arange(1, _LOOKS + 1) / _LOOKS)
+            if any(self.seen(x).alignment >= level for x in looks):
+                break
+        return self.ends[-1]
+
+    @property
+    def moving(self) -> bool:
+        """Whether the flow has not ended where it was left."""
+        gram, norm2 = self._layers(self.last)
+        rate, other = self.law.layers(gram, norm2)
+        share = np.linalg.norm(rate) / np.linalg.norm(gram), abs(other) / norm2
+        return bool(self.ends[-1] * max(share) > _ENDED)
+
     def seen(self, time: float) -> _Moment:
-        law, leg = self.law, max(bisect_left(self.ends, time) - 1, 0)
+        law, packed = self.law, self._at(time)
+        slow, (gram, norm2, now) = self._layers(packed), self._observed(time)
+        full = len(packed) > self._size
+        state = State.of(packed, len(self.start.gram)) if full else None
+        moved = _median_displacement(law, self.start, state, now.boost, self.width) if state else self.moved
+        total = law.geometry.trace(now.boost)
+        if not law.geometry.trace(gram) > 0:  # (boosts so large that their means to the first orders are none)
+            return _Moment(gram, norm2, total, np.nan, np.nan, np.nan, moved)
+        top, aligned = _top_share(gram, now.boost, law.geometry), mean_alignment(law.geometry, gram)
+        return _Moment(gram, norm2, total, top, law.switched(*slow), aligned, moved)
+
+    def cancelled(self, time: float) -> float:
+        """`Law.cancelled` then."""
+        return self.law.cancelled(*self._layers(self._at(time)))
+
+    @property
+    def _late(self) -> bool:
+        """Whether the median neuron has moved by 1/√m."""
+        return self.moved > 0 or bool(self.legs and self.seen(self.ends[-1]).moved >= 1 / self.width)
+
+    def _at(self, time: float) -> np.ndarray:
+        leg = max(bisect_left(self.ends, time) - 1, 0)
         begun, end = self.ends[leg : leg + 2]
-        state = State.of(self.legs[leg]((time - begun) / (end - begun)), len(self.start.gram))
-        gram, norm2, now = law.observed(state.gram, state.norm2)
-        moved = _median_displacement(law, self.start, state, now.boost, self.width)
-        total, top = law.geometry.trace(now.boost), _top_share(gram, now.boost, law.geometry)
-        switched = law.switched(state.gram, state.norm2)
-        return _Moment(gram, norm2, total, top, switched, mean_alignment(law.geometry, gram), moved)
+        return self.legs[leg]((time - begun) / (end - begun))
+
+    def _observed(self, time: float) -> tuple[np.ndarray, float, Residual]:
+        return self.law.observed(*self._layers(self._at(time)))
+
+    @property
+    def _size(self) -> int:
+        return len(self._upper[0]) + 1
+
+    def _slow(self, gram: np.ndarray, norm2: float) -> np.ndarray:
+        """G and A one after the other, what is symmetric once."""
+        return np.append(gram[self._upper], norm2)
+
+    def _layers(self, packed: np.ndarray) -> tuple[np.ndarray, float]:
+        """G and A of either kind."""
+        size = len(self.start.gram)
+        if len(packed) > self._size:
+            return State.of(packed, size)[:2]
+        gram = np.zeros((size, size))
+        gram[self._upper] = packed[:-1]
+        return gram + np.triu(gram, 1).T, float(packed[-1])
+
+    def _slow_rates(self, _: float, packed: np.ndarray) -> np.ndarray:
+        return self._slow(*self.law.layers(*self._layers(packed)))
 
 
 def _moving(
     known: dict[str, float],
-    seen: Callable[[float], _Moment],
+    course: _Course,
     times: np.ndarray,
-    width: int,
     geometry: Geometry,
     sizes: _Sizes,
 ) -> Phases:
     """The curves at `times`, and where they pass their levels."""
+    seen = course.seen
     gram, norm2, boost, top_share, switched, alignment, moved = map(np.array, zip(*map(seen, times), strict=True))
     frobenius2, level = np.array([geometry.trace(x) for x in gram]), onset_level(round(geometry.dim))
-    escape = located_crossing(times, moved, 1 / width, lambda time: seen(time).moved, rtol=1e-8)
+    escape = located_crossing(times, moved, 1 / course.width, lambda time: seen(time).moved, rtol=1e-8)
     onset = located_crossing(times, alignment, level, lambda time: seen(time).alignment, rtol=1e-8)
+    awaited = not np.isfinite(onset) and course.moving
     return Phases(
         **known,
         escape_steps=escape,
@@ -746,5 +834,5 @@ def _moving(
         left_out=boost**2 + 2 / geometry.dim * boost,
         top_share=top_share,
         switched=switched,
-        neglected=sizes(escape, seen(min(onset, times[-1])).boost, alignment[0]),
+        neglected=sizes(escape, course.cancelled(min(onset, times[-1])), alignment[0], awaited),
     )
