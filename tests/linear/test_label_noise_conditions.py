@@ -1,5 +1,7 @@
 """What the phases of label-noise SGD rest on: the fit of the labels, a set's fourth moments, and when they do not hold."""
 
+import warnings
+
 import numpy as np
 import pytest
 import scipy
@@ -192,6 +194,17 @@ def test_an_onset_is_looked_for_until_the_direction_of_least_data_has_fallen() -
     assert 250 < phases.onset_steps / (np.log(1000 / 6) / (step * 4.0) ** 2) < 330
     assert _broken(phases, "onset_steps") == {"boosts"}
     assert _broken(predict_phases(task, width=1000, step_size=step, noise=4.0, horizon=1e8), "onset_steps") == {"end"}
+
+
+def test_boosts_too_large_for_their_mean_leave_no_onset_and_no_warning() -> None:
+    """To the first orders E‖W‖² is negative late; 16 runs have no onset within three times the one that is predicted."""
+    task = draw_linear_task(6, 1.0, 7, 0)
+    step = 0.3 * stability_limit(Geometry.of(task), 100 / 6 * np.eye(6), 1.0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        phases = predict_phases(task, width=100, step_size=step, noise=4.0, horizon=4e5)
+    assert np.isnan([phases.frobenius2[-1], phases.alignment[-1], phases.norm_at(4e5)]).all()
+    assert _broken(phases, "onset_steps") == {"boosts"}
 
 
 def test_a_late_onset_is_after_the_leading_one_however_much() -> None:

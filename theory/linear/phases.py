@@ -742,11 +742,11 @@ class _Course:
         self.last = leg.y[:, -1]
 
     def risen(self, level: float, patience: float) -> float:
-        """A time by which the mean absolute cosine is seen to have passed `level`, at most about `patience`."""
+        """A time by which the mean absolute cosine has passed `level` or is none any more, at most about `patience`."""
         while (begun := self.ends[-1]) < patience:
             self.go_on(2 * begun)
             looks = begun * (1 + np.arange(1, _LOOKS + 1) / _LOOKS)
-            if any(self.seen(x).alignment >= level for x in looks):
+            if not all(self.seen(x).alignment < level for x in looks):  # (or where there is none any more)
                 break
         return self.ends[-1]
 
@@ -766,7 +766,7 @@ class _Course:
         moved = _median_displacement(law, self.start, state, now.boost, self.width) if state else self.moved
         total = law.geometry.trace(now.boost)
         if not law.geometry.trace(gram) > 0:  # (boosts so large that their means to the first orders are none)
-            return _Moment(gram, norm2, total, np.nan, np.nan, np.nan, moved)
+            return _Moment(np.nan * gram, norm2, total, np.nan, np.nan, np.nan, moved)
         top, aligned = _top_share(gram, now.boost, law.geometry), mean_alignment(law.geometry, gram)
         return _Moment(gram, norm2, total, top, law.switched(*slow), aligned, moved)
 
@@ -818,6 +818,7 @@ def _moving(
     """The curves at `times`, and where they pass their levels."""
     seen = course.seen
     gram, norm2, boost, top_share, switched, alignment, moved = map(np.array, zip(*map(seen, times), strict=True))
+    alignment[np.logical_or.accumulate(np.isnan(alignment))] = np.nan  # (what comes after is not to be trusted, either)
     frobenius2, level = np.array([geometry.trace(x) for x in gram]), onset_level(round(geometry.dim))
     escape = located_crossing(times, moved, 1 / course.width, lambda time: seen(time).moved, rtol=1e-8)
     onset = located_crossing(times, alignment, level, lambda time: seen(time).alignment, rtol=1e-8)
