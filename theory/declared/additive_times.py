@@ -18,6 +18,9 @@ from theory.declared.whole_flow import AT_REST, ERROR, Way, whole_flow
 from theory.prediction.predict import Prediction
 from theory.prediction.validity import Validity
 
+#: Ratio of the ends that others leave a loss time, within which it is left to one task: it is seldom half as far off.
+_CLOSE = 1.1
+
 
 @dataclass(frozen=True, eq=False)
 class AdditiveTimes:
@@ -55,11 +58,12 @@ def additive_times(
     followed: Callable[[], Way] | None = None,
     together: bool = False,
 ) -> AdditiveTimes:
-    """The times of a prediction, its conditions `own`; where these do not hold, or not for the loss time (`Validity.fits`), or
-    everywhere (`together`), as `followed`, or integrated (some seconds).
+    """The times of a prediction, its conditions `own`; where these do not hold, others move the loss time (`Validity.fits`)
+    or everywhere (`together`), as `followed`, or integrated (some seconds).
     """
     broken = [one.reasons or [x.sentence for x in one.fits if not x.holds] for one in own]
-    outside = [q for q, reasons in enumerate(broken) if reasons or together]
+    moved = [[x.sentence for x in one.fits if x.value > _CLOSE] for one in own]
+    outside = [q for q, reasons in enumerate(broken) if reasons or moved[q] or together]
     try:
         way = (followed() if followed else way_of(prediction)) if outside else None
     except InputError:  # (an activation without closed kernels, or too many neurons)
@@ -70,11 +74,11 @@ def additive_times(
         return AdditiveTimes(neuron, half, loss, own, {}, {})
     found = [q for q in outside if np.isfinite(way.found[q])]
     neuron[found], half[found], loss[found] = way.rows[found], way.found[found], way.aligned[found]
-    waiting = [q for q in outside if q not in found]
+    waiting = [q for q in outside if q not in found and (broken[q] or together)]
     for times in (half, loss):  # (one task's is none where all neurons together are not there yet)
         times[waiting] = np.where(times[waiting] > way.end, times[waiting], np.nan)
     told = [_told(way, q) if q in found else _waits(way, one) if q in waiting else one for q, one in enumerate(own)]
-    return AdditiveTimes(neuron, half, loss, told, dict.fromkeys(found, way), {q: broken[q] for q in found})
+    return AdditiveTimes(neuron, half, loss, told, dict.fromkeys(found, way), {q: broken[q] or moved[q] for q in found})
 
 
 def way_of(prediction: Prediction) -> Way:
