@@ -7,7 +7,12 @@ import theory.declared.whole_flow as module
 from dynamics import gradient_flow
 from emergence.models.additive_problem import AdditiveProblem, resolve
 from theory import Activation, InitialState, Prediction, Student, Teacher, draw_initial_state, predict
+from theory.declared import predict as declared
+from theory.declared.additive import additive_model, start_of
 from theory.declared.additive_times import AdditiveTimes, additive_times
+from theory.declared.emergence import FITTED
+from theory.declared.rule import Rule
+from theory.declared.student import two_homogeneous
 from theory.declared.whole_flow import ERROR
 from theory.prediction.validity import staircase_reasons, validity
 
@@ -61,6 +66,9 @@ def test_a_loss_time_that_another_neuron_moves_by_a_little_is_that_of_both(text:
     flow = gradient_flow(activation, teacher, initial, t_end=1.2 * float(prediction.time_loss[0]))
     np.testing.assert_allclose([*told.half, *told.loss], [*flow.half_time, *flow.loss_time], rtol=2 * ERROR)
     assert prediction.time_loss[0] > 1.05 * float(flow.loss_time[0])
+    model = additive_model(activation, teacher, two_homogeneous(activation, 2), Rule(1e-6))
+    (same,) = declared.predict(model, start_of(initial)).of_quantity(FITTED)
+    assert same.value == pytest.approx(float(flow.loss_time[0]), rel=2 * ERROR)
 
 
 def test_what_all_neurons_rest_without_is_never_found() -> None:

@@ -16,10 +16,7 @@ from theory.declared.rule import Rule
 from theory.declared.student import two_homogeneous
 from theory.declared.whole_flow import AT_REST, ERROR, Way, whole_flow
 from theory.prediction.predict import Prediction
-from theory.prediction.validity import Validity
-
-#: Ratio of the ends that others leave a loss time, within which it is left to one task: it is seldom half as far off.
-_CLOSE = 1.1
+from theory.prediction.validity import CLOSE, Validity
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,7 +59,7 @@ def additive_times(
     or everywhere (`together`), as `followed`, or integrated (some seconds).
     """
     broken = [one.reasons or [x.sentence for x in one.fits if not x.holds] for one in own]
-    moved = [[x.sentence for x in one.fits if x.value > _CLOSE] for one in own]
+    moved = [[x.sentence for x in one.fits if x.value > CLOSE] for one in own]
     outside = [q for q, reasons in enumerate(broken) if reasons or moved[q] or together]
     try:
         way = (followed() if followed else way_of(prediction)) if outside else None

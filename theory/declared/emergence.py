@@ -36,6 +36,7 @@ from theory.prediction.greedy import select
 from theory.prediction.predict import Prediction, predict
 from theory.prediction.rivals import FLUCTUATIONS, NEVER, Rivals, rivals, scattered
 from theory.prediction.validity import (
+    CLOSE,
     WIDEST,
     Condition,
     Validity,
@@ -185,7 +186,9 @@ def _followed(
     known.
     """
     inside = {
-        (x.quantity, x.place) for x in entries if isinstance(x, Known) and x.quantity in _OF_WAY and not x.reasons
+        (x.quantity, x.place)
+        for x in entries
+        if isinstance(x, Known) and x.quantity in _OF_WAY and not (x.reasons or _others_decide(x))
     }
     asked = _OF_WAY if any(x.quantity == FITTED for x in entries) else _OF_WAY[:1]
     if all((quantity, p + 1) in inside for p in range(model.target.count) for quantity in asked):
@@ -212,6 +215,11 @@ def _followed(
     kept = [x for x in entries if isinstance(x, Unknown) or (x.quantity, x.place) not in made]
     kept = [x for x in kept if isinstance(x, Known) or x.quantity != FOUND]
     return [*kept, *made.values(), *late], {p: way for p in range(model.target.count) if (FOUND, p + 1) in made}
+
+
+def _others_decide(one: Known) -> bool:
+    """Whether a loss time is within an interval that is not narrow."""
+    return one.quantity == FITTED and bool(np.isfinite(one.low)) and wide(one.low, one.high) > CLOSE
 
 
 def _passed(one: Known, way: Way) -> bool:
