@@ -344,11 +344,14 @@ def _exponents(resolved: Resolved) -> dict[str, float | None]:
 
 def _directions(resolved: Resolved, validities: "list[Validity]") -> list[dict[str, Any]]:
     """One entry per direction, from 1, in the order of the weights; `neuron` and T_p do not apply (no decoupling)."""
+    import numpy as np
+
     from theory.quadratic.subspace import draw_columns
 
     model, problem = resolved.model, resolved.problem
     start = draw_columns(problem.width, model.width, model.teacher.dim, problem.seed)
-    overlap2, leading = start.squared_overlaps(), model.emergence_time
+    overlap2 = start.squared_overlaps()
+    leading = np.where(np.isfinite(resolved.half_time), model.emergence_time, np.inf)  # (none beyond the width)
     step = resolved.step_size
     return [
         {
