@@ -27,6 +27,7 @@ from theory.declared.rule import Momentum, Rule
 from theory.declared.start import Start
 from theory.declared.student import committee
 from theory.declared.target import Additive, Polynomial
+from theory.one_task.errors_at_rest import errors_at_rest
 from theory.one_task.hitting_distribution import HittingLaw, hitting_distribution
 from theory.prediction.greedy import select
 from theory.prediction.validity import MOVED, Condition, own_noise
@@ -254,12 +255,12 @@ def largest_at_rest(model: DeclaredModel) -> float:
     $$\eta=\frac2{\operatorname{tr}\Lambda}\Big(b^2\frac{E\sigma'^4}{E\sigma'^2}+\sum_{l}b_l^2E\sigma'^2\Big)^{-1}$$
 
     on: $b^2$ is the norm at which a 2-homogeneous row rests, l are a committee's other rows, whose gradients lengthen the
-    step. Errors along the row, and of its second layer, and those across it feed each other, which is counted (`_Rest.gain`):
-    of a single row in isotropic inputs the step is exact (a free row of h3 in 20: .47 of the above). A batch of B samples
-    divides 2/η by B, and adds $(1-1/B)\lambda$, the fastest rate of the mean step (`_Rest.fastest`): however large the batch,
-    $\eta<2/\lambda$. A second layer that is trained counts by where it rests, $|b|=|a_p|$ with the target's activation, or by
-    its start if that is more; of a target that is not additive a row that has all of it. (Derived; labels without noise,
-    fields of different rows independent.)
+    step. Errors along the row, and of its second layer, and those across it feed each other, which is counted
+    (`theory.one_task.errors_at_rest`): of a single row in isotropic inputs the step is exact for any batch (a free row of h3
+    in 20: .47 of the above); in others the fastest direction stands for all in the mean step. However large the batch,
+    $\eta<2/\lambda$, λ the fastest rate of the mean step (`_Rest.fastest`). A second layer that is trained counts by where it
+    rests, $|b|=|a_p|$ with the target's activation, or by its start if that is more; of a target that is not additive a row
+    that has all of it. (Derived; labels without noise, fields of different rows independent.)
 
     Raises `InputError` of a 2-homogeneous student for a target that is not additive, and for models without a flow.
     """
@@ -271,7 +272,7 @@ def largest_at_rest(model: DeclaredModel) -> float:
     for p in range(model.target.count):
         own = _Rest(model, p)
         if 0 < own.square < np.inf:
-            least = min(least, 2 / (2 * own.gain / batch + (1 - 1 / batch) * own.fastest))
+            least = min(least, own.largest(batch))
     return least / speed(model.rule)
 
 
@@ -328,29 +329,20 @@ class _Rest:
         free = [np.sqrt(self.square * self.pull) * slope * points] if student.rows == "free" else []
         return np.array([*free, *([value] if student.trained else [])]).reshape(-1, points.size)
 
-    @cached_property
-    def gain(self) -> float:
-        r"""Of the loop of mean squares, over η: with $R=E(b\,x_\perp\cdot e)^2/b^2$ of the error e across, $A=E\,aa^\top$ of
-        those along, φ their gradients, $G=E\varphi\varphi^\top$ and $\delta^2=b^2\sigma'^2R+\varphi^\top A\varphi$,
+    def largest(self, batch: int) -> float:
+        r"""One over the largest eigenvalue of `errors_at_rest`, across the row by $b^2\Lambda$, and what the other rows add.
 
-        $$2E\sigma'^2\,R=\eta\,\big(T\,E\sigma'^2\delta^2+2\bar\lambda\,b^2E\sigma'^4R\big),\qquad
-          GA+AG=\eta\,E\varphi\varphi^\top\delta^2,$$
-
-        T the trace of Λ across the row. ($2\bar\lambda$: samples along the error itself, $\bar\lambda$ the mean of Λ by its
-        eigenvalues; other rows add $T\,E\sigma'^2\sum_lb_l^2R$.)
+        These add $T\,E\sigma'^2\sum_lb_l^2R$ in a sample, and go along with the mean step: what that makes `fastest` more than
+        the row's own is added, an upper bound.
         """
-        inputs, (_, weights, _, slope) = self.model.inputs, self.fields
-        rates, axes = np.linalg.eigh((self.along * weights) @ self.along.T)
-        there = rates > ROUNDING * rates.max(initial=0.0)  # (of relu, trained, the two along are one)
-        rates, own = rates[there], axes[:, there].T @ self.along
-        seen = np.concatenate([self.square * slope[None] ** 2, (own[:, None] * own).reshape(-1, weights.size)])
-        fed, square = (seen * weights) @ seen.T, float(weights @ slope**2)
-        trace, (rest, others) = inputs.trace - self.pull, self.squares
-        loop = np.concatenate([[trace / (2 * rest * square)], 1 / (rates[:, None] + rates).ravel()])[:, None] * fed
-        eigenvalues = np.asarray(inputs.eigenvalues)
+        inputs, (_, mass, _, slope) = self.model.inputs, self.fields
+        trace, (rest, others), eigenvalues = inputs.trace - self.pull, self.squares, np.asarray(inputs.eigenvalues)
         itself = float(np.asarray(inputs.multiplicities) @ eigenvalues**2) / inputs.trace
-        loop[0, 0] += itself * fed[0, 0] / (rest * square) + trace * others * square / 2
-        return float(np.linalg.eigvals(loop).real.max())
+        one, mean, _ = errors_at_rest(mass, slope, self.along, rest, trace, itself)
+        one[0, 0] += trace * others * float(mass @ slope**2) / 2
+        mean[0, 0] *= eigenvalues.max()
+        alone = float(np.linalg.eigvals(one / batch + (1 - 1 / batch) * mean).real.max())
+        return 1 / (alone + (1 - 1 / batch) * (self.fastest / 2 - mean.max()))
 
     @cached_property
     def fastest(self) -> float:

@@ -18,7 +18,6 @@ that fit several directions hold less than each would alone (`largest_held_by_al
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, NamedTuple
 
 import numpy as np
 import sympy as sp
@@ -28,6 +27,7 @@ from scipy.sparse.linalg import LinearOperator, eigsh
 from theory.core.activation import Activation
 from theory.core.errors import InputError
 from theory.core.quadrature import gauss_hermite
+from theory.one_task.errors_at_rest import errors_at_rest
 from theory.one_task.plateau import plateau, signal
 
 #: Of a quadrature of fourth powers: exact for polynomials up to degree 19.
@@ -52,14 +52,8 @@ def largest_held(activation: Activation, weight: float, dim: int, batch: float =
     Exact for one student that fits its direction by itself, labels without noise (derived). Args: activation, $a_p$, d of 2 or
     more, b; ``inf`` for gradient descent.
     """
-    rest = _at_rest(activation, weight, dim, batch)
-    mixed = (dim - 1) * rest.mixed**2
-    sum_, apart = (
-        rest.along * rest.spreads + rest.across * rest.stays,
-        rest.along * rest.spreads - rest.across * rest.stays,
-    )
-    whole = sum_ + float(np.sqrt(apart**2 + 4 * rest.along * rest.across * mixed))
-    return 4 * rest.along * rest.across / whole if whole > 0 else float("inf")  # (of a jump the points see no slope)
+    loop, rates = _loop(activation, dim, batch)
+    return 1 / (weight * float(np.linalg.eigvals(loop).real.max())) if rates[0] > 0 else float("inf")
 
 
 def excess_at_rest(
@@ -75,7 +69,7 @@ def excess_at_rest(
     """
     if any(step_size >= largest_held(activation, weight, dim, batch) for weight in weights):
         return float("inf"), 1.0
-    total = _shared(_at_rest(activation, np.asarray(weights, dtype=float), dim, batch), dim, step_size, batch)
+    total = _shared(activation, np.asarray(weights, dtype=float), dim, step_size, batch)
     return (0.5 * variance * total / (1 - total) if total < 1 else float("inf")), total
 
 
@@ -93,11 +87,11 @@ def largest_held_by_all(activation: Activation, weights: Sequence[float], dim: i
     alone = largest_held(activation, 1.0, dim, batch)
     if a.size == 1 or not np.isfinite(alone):
         return alone / unit
-    rest, last = _at_rest(activation, a, dim, batch), alone * (1 - _ROUNDING)
+    last = alone * (1 - _ROUNDING)
     descent = 2 / _stiffest(activation, tuple(a.tolist()), dim > a.size)
-    if _shared(rest, dim, last, batch) <= 1:
+    if _shared(activation, a, dim, last, batch) <= 1:
         return min(alone, descent) / unit
-    return min(brentq(lambda step: _shared(rest, dim, step, batch) - 1, 0.0, last), descent) / unit
+    return min(brentq(lambda step: _shared(activation, a, dim, step, batch) - 1, 0.0, last), descent) / unit
 
 
 @lru_cache(maxsize=16)
@@ -130,38 +124,26 @@ def _stiffest(activation: Activation, weights: tuple[float, ...], more: bool) ->
     return max(largest, float(eigsh(operator, k=1, which="LA", v0=start, tol=_EXACT, return_eigenvectors=False)[0]))
 
 
-class _Rest(NamedTuple):
-    """$h_r$, $h_t$, $m_r$, $m_t$ of `largest_held`, and the root of $m_{rt}m_{tr}$ for each of d − 1 dimensions; numbers, or
-    one for each weight.
-    """
-
-    along: Any
-    across: Any
-    stays: Any
-    spreads: Any
-    mixed: Any
-
-
-def _shared(rest: _Rest, dim: int, step_size: float, batch: float) -> float:
+def _shared(activation: Activation, weights: np.ndarray, dim: int, step_size: float, batch: float) -> float:
     """𝒦 of students that each hold alone at this step size."""
-    stays, spreads, mixed = (
-        2 * rest.along - step_size * rest.stays,
-        2 * rest.across - step_size * rest.spreads,
-        step_size * rest.mixed,
-    )
-    both = rest.along**2 * spreads + (dim - 1) * (2 * mixed * rest.along * rest.across + rest.across**2 * stays)
-    kept = step_size / batch * both / (stays * spreads - (dim - 1) * mixed**2)
+    loop, rates = _loop(activation, dim, batch)
+    step = step_size * weights
+    errors = np.linalg.solve(np.eye(len(loop)) - step[:, None, None] * loop, np.array([[dim - 1.0], [1.0]]))[..., 0]
+    kept = step / (2 * batch) * (errors @ rates)
     return float(np.sum(kept / (1 + kept)))
 
 
-def _at_rest(activation: Activation, weight: float | np.ndarray, dim: int, batch: float) -> _Rest:
-    points, weights = gauss_hermite(_POINTS)
-    value, slope = activation.arrays(0)(points), activation.arrays(1)(points)
-    along, across = 4 * weight * float(weights @ value**2), weight * float(weights @ slope**2)
-    scale = weight**2 / batch
-    stays = (1 - 1 / batch) * along**2 + 16 * scale * float(weights @ value**4)
-    spreads = (1 - 1 / batch) * across**2 + scale * (dim + 1) * float(weights @ slope**4)
-    return _Rest(along, across, stays, spreads, 4 * scale * float(weights @ (value * slope) ** 2))
+@lru_cache(maxsize=64)
+def _loop(activation: Activation, dim: int, batch: float) -> tuple[np.ndarray, np.ndarray]:
+    r"""`errors_at_rest` in a batch, and the rates, of weight 1: across the student, $(d-1)c_t$, and along it; no rate across
+    where the points see no slope, of a jump.
+    """
+    points, mass = gauss_hermite(_POINTS)
+    value, slope = (np.broadcast_to(activation.arrays(order)(points), points.shape) for order in (0, 1))
+    if not float(mass @ slope**2) > 0:
+        return np.zeros((2, 2)), np.zeros(2)
+    one, mean, rates = errors_at_rest(mass, slope, 2 * value[None], 1.0, dim - 1.0)
+    return one / batch + (1 - 1 / batch) * mean, rates
 
 
 @dataclass(frozen=True)
