@@ -756,7 +756,7 @@ class _Course:
         gram, norm2 = self._layers(self.last)
         rate, other = self.law.layers(gram, norm2)
         share = np.linalg.norm(rate) / np.linalg.norm(gram), abs(other) / norm2
-        return bool(self.ends[-1] * max(share) > _ENDED)
+        return self.ends[-1] * max(float(x) for x in share) > _ENDED
 
     def seen(self, time: float) -> _Moment:
         law, packed = self.law, self._at(time)
