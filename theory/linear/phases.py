@@ -21,6 +21,7 @@ start are exact for the set (`theory.linear.training_set`); the start is that of
 Derived for arXiv:2603.10397, section 4; time in steps.
 """
 
+import itertools
 from bisect import bisect_left
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -58,6 +59,8 @@ _PATIENCE = 64.0
 _LOOKS = 16
 #: A flow that would change by less than this share in all its time so far has ended.
 _ENDED = 1e-3
+#: Evaluations of explicit steps of a leg, for each number of G and A, at most.
+_EXPLICIT = 10
 #: Inputs that are whitened together.
 _BLOCK = 1 << 15
 
@@ -704,6 +707,10 @@ class _Moment(NamedTuple):
     moved: float
 
 
+class _Enough(Exception):
+    """So many evaluations were not enough."""
+
+
 class _Course:
     """The averaged flow from fitted labels, as far as it was asked to go.
 
@@ -723,23 +730,45 @@ class _Course:
         if late and len(self.last) > self._size:
             self.moved, self.last = self.seen(begun).moved, self._slow(*self._layers(self.last))
         long = end - begun
-        rates = self._slow_rates if late else self.law
-        leg = scipy.integrate.solve_ivp(
-            lambda share, packed: long * rates(begun + share * long, packed),
-            (0.0, 1.0),
-            self.last,
-            "LSODA" if late else "DOP853",
-            dense_output=True,
-            first_step=min(self.step / long, 1.0)
-            if begun
-            else None,  # (what SciPy would try first may be far too long)
-            rtol=_TOLERANCE,
-            atol=1e-9,
-        )
+        # (Implicit steps need Jacobians, each an evaluation for every number: they wait until explicit ones cost as much.)
+        leg = self._leg(end, "DOP853", _EXPLICIT * self._size if late else np.inf) or self._leg(end, "LSODA", np.inf)
+        assert leg is not None
         self.step = long * float(np.max(np.diff(leg.t)[-2:]))  # (the very last one is what was left)
         self.ends.append(end)
         self.legs.append(leg.sol)
         self.last = leg.y[:, -1]
+
+    def _leg(self, end: float, method: str, most: float) -> Any:
+        """From where it was left, within so many evaluations; None if they are not enough."""
+        begun, rates, count = (
+            self.ends[-1],
+            self.law if len(self.last) > self._size else self._slow_rates,
+            itertools.count(1),
+        )
+        long = end - begun
+
+        def rate(share: float, packed: np.ndarray) -> np.ndarray:
+            if next(count) > most:
+                raise _Enough
+            return long * rates(begun + share * long, packed)
+
+        try:
+            return scipy.integrate.solve_ivp(
+                rate,
+                (0.0, 1.0),
+                self.last,
+                method,
+                dense_output=True,
+                first_step=min(self.step / long, 1.0)
+                if begun
+                else None,  # (what SciPy would try first may be far too long)
+                rtol=_TOLERANCE,
+                atol=1e-9,
+            )
+        except (_Enough, InputError):  # (a trial step that is too long may be where there is no least-squares error)
+            if most < np.inf:
+                return None
+            raise
 
     def risen(self, level: float, patience: float) -> float:
         """A time by which the mean absolute cosine has passed `level` or is none any more, at most about `patience`."""
