@@ -37,6 +37,7 @@ from theory.declared.emergence import (
     OF_SGD,
     SPREAD_STEPS,
     TURNED_SHARE,
+    last_time,
 )
 from theory.declared.inputs import Inputs
 from theory.declared.known import Knowledge
@@ -69,6 +70,7 @@ from theory.declared.steps_of_rows import lone_rows
 from theory.declared.student import committee, two_homogeneous, whitened
 from theory.declared.target import Additive, Polynomial, symbols
 from theory.declared.weight_decay import rest_norms
+from theory.declared.whole_flow import whole_flow
 from theory.one_task.lone_path import lone_path
 from validation.comparisons.declared import emergence_times, emergences
 
@@ -1030,6 +1032,20 @@ def test_a_row_that_shrinks_by_many_orders_is_followed(loss: str) -> None:
     assert one.reasons == []
     assert one.low - 0.05 <= measured(resolved, recorded(resolved, 120.0, 2401))[0] <= one.high + 0.05
     assert one.high - one.low < 0.4
+
+
+def test_in_structured_inputs_rows_are_not_followed_by_themselves(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They would be outside their conditions, after minutes: the flow of all rows says times, and how long a run lasts."""
+    monkeypatch.setattr("theory.declared.emergence.follow", None)
+    resolved, found = said(inputs="power-law(100, 0.5)", teacher_width=3, activation="h4")
+    way = whole_flow(resolved.model, resolved.start)
+    assert [x.value for x in found.of_quantity(FOUND)] == way.found.tolist()
+    assert last_time(resolved.model, resolved.start) == max(*way.found, *way.fitted)
+    _, many = said(inputs="power-law(100, 0.5)", teacher_width=8, student_width=256, activation="h4", steps=1)
+    assert not many.of_quantity(FOUND)
+    assert any("too many to follow" in x.sentence for x in many.unknown)
+    with pytest.raises(TypeError):  # (where fields have variance 1 they are)
+        said(inputs="100", teacher_width=3, activation="h4", link="h4+0.1*h6")
 
 
 @pytest.mark.slow
