@@ -647,7 +647,7 @@ def test_sam_on_batches_collapses_from_a_radius_of_its_own(batch: int) -> None:
 def test_the_collapse_radius_of_one_direction_and_of_many_samples() -> None:
     r"""S becomes a number: w = a, and the perturbation takes all of both layers at $\rho=D=\sqrt{2\|\theta^*\|}$."""
     assert sam.collapse_radius(0.5, 1) == pytest.approx(1.0, rel=1e-9)
-    for dim in (5, 20):  # of many samples it is less by a share of (d − 1)/4b, at w²/a² = 1 + (d − 1)/2b: both conditions to 1/b
+    for dim in (5, 20):  # (of many samples: to first order in 1/b both conditions meet at w²/a² = 1 + (d − 1)/2b)
         assert (sam.collapse_radius(2.0, dim, 10**7) / 2 - 1) * 10**7 == pytest.approx((1 - dim) / 4, rel=1e-4)
     with pytest.raises(InputError, match="batch 0: give positive values"):
         sam.collapse_radius(1.0, 20, 0)
