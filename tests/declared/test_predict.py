@@ -1169,7 +1169,10 @@ FEW = {"teacher_width": 2, "student_width": 2}
 @pytest.mark.parametrize(
     ("given", "reason"),
     [
-        ({"inputs": "blocks(3x20, 1x60)", "directions": "orthonormal", "teacher_width": 1, "student_width": 1}, "variance"),
+        (
+            {"inputs": "blocks(3x20, 1x60)", "directions": "orthonormal", "teacher_width": 1, "student_width": 1},
+            "variance",
+        ),
         ({"inputs": "100", "activation": "h2", "directions": "random(1)", **FEW}, "exponent"),
         (
             {
