@@ -115,6 +115,11 @@ class Directions:
         r"""$\sum_i\lambda_iV^i$, of the fields $\langle w_p,x\rangle$, (P, P)."""
         return np.einsum("i,ipq->pq", np.asarray(self.inputs.eigenvalues), self.grams)
 
+    @property
+    def have_unit_fields(self) -> bool:
+        """Whether all fields have variance 1: otherwise the link's degrees mix on them."""
+        return bool(np.allclose(np.diag(self.covariance), 1.0))
+
     @cached_property
     def roots(self) -> np.ndarray:
         r"""$W^i$ with $W^iW^{i\top}=V^i$, (L, P, P): coordinates, the first $\min(P,d_i)$ of each block."""

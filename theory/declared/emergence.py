@@ -153,7 +153,8 @@ def _of_rows_alone(model: DeclaredModel, start: Start) -> _Told:
     if is_quadratic(model.loss) and not model.student.homogeneous and model.student.width > 1:
         raise InputError(f"{model.student.width} rows pull at each other as strongly as the target does")
     single = model.target.count == model.student.width == 1
-    if prediction is None and not (single or _has_unit_fields(model)):  # (they would be outside, and take minutes)
+    # (Else they would be outside their conditions, after minutes, and give way to the flow of all rows.)
+    if prediction is None and not (single or model.directions.have_unit_fields):
         raise InputError(
             "fields of the directions do not have variance 1, so that other degrees of the link count, too"
         )
@@ -172,10 +173,6 @@ def _of_rows_alone(model: DeclaredModel, start: Start) -> _Told:
         entries += list(_mean_of_row(model.rule, entries, lone))
     lags = memory(replace(model.rule, decay=0.0, samples=0)).lag
     return _Told(entries, law, lone_rows(model, start) if lags else {})
-
-
-def _has_unit_fields(model: DeclaredModel) -> bool:
-    return bool(np.allclose(np.diag(model.directions.covariance), 1.0))
 
 
 def _followed(
@@ -390,7 +387,7 @@ def last_time(model: DeclaredModel, start: Start) -> float:
     if model.rule.samples:
         return 0.0
     light = model.student.homogeneous and is_quadratic(model.loss) and isinstance(as_additive(model.target), Additive)
-    alone = light and _has_unit_fields(model)
+    alone = light and model.directions.have_unit_fields
     if not alone or 0 < lone_row.common_degree(model) < 3:  # (without a plateau rows decide together)
         with suppress(InputError):
             way = whole_flow(model, start)
@@ -755,7 +752,7 @@ def _by_rows(model: DeclaredModel, start: Start) -> Iterator[Known | Unknown]:
     single = model.target.count == 1 and (model.student.width == 1 or not is_quadratic(model.loss))
     if rows.degree < (1 if single else 2):
         raise InputError("link and activation share degree 1: all rows grow together, at once")
-    unit = _has_unit_fields(model)
+    unit = model.directions.have_unit_fields
     general = _general(rows.degree, unit, single)
     keeps = model.student.homogeneous or model.student.rows != "free"
     kept = fact("rows", keeps, "rows: a free row of a committee changes its length, and so its rate, while it waits")

@@ -172,9 +172,12 @@ def _staircase(model: DeclaredModel, target: Additive | Polynomial) -> tuple[Sta
 
 
 def _unit_fields(model: DeclaredModel) -> tuple[Condition, ...]:
-    unit = bool(np.allclose(np.diag(model.directions.covariance), 1.0))
     return (
-        fact("variance", unit, "variance: fields of the directions do not have variance 1, so other degrees count"),
+        fact(
+            "variance",
+            model.directions.have_unit_fields,
+            "variance: fields of the directions do not have variance 1, so other degrees count",
+        ),
     )
 
 

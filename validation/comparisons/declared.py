@@ -36,7 +36,8 @@ COLUMNS = ("quantity", "predicted", "measured_mean", "measured_stderr", "verdict
 _RULE = (
     f"Agrees: the mean of SGD lies within {WITHIN}, the second order of the extrapolation (as runs at 2η tell it, within "
     "their own error) and the integrator's error of what the flow says; flows that leave something out must be rejected. "
-    f"SGD that disagrees has no verdict where any quantity is more than {LARGEST_SHIFT:.0%} off its limit of small steps. "
+    f"SGD that disagrees has no verdict where any quantity is more than {LARGEST_SHIFT:.0%} off its limit of small steps, "
+    "and none has any where replicas diverged. "
     "Emergence times are those of the flow: they must lie in the interval of the prediction."
 )
 #: Times at which the flow is read, the start not counted.
