@@ -523,7 +523,7 @@ def test_a_direction_by_the_flow_of_all_is_judged_by_what_steps_add() -> None:
 
     def told(share: float, near: float, at: float) -> tuple[str, str]:
         there, none = np.array([10.0]), np.array([np.inf])
-        way = Way(there, np.array([0]), none, none, np.array([share / 1e-3]), np.array([near]), 11.0, "")
+        way = Way(there, np.array([0]), none, none, np.array([share / 1e-3]), np.array([near]), 11.0, "", lambda: None)
         return judge_kicked(prediction, way, 0, 10.0, at + scatter, runs)
 
     verdicts = {at: told(0.02, 0.1, at)[0] for at in (9.4, 9.6, 10.4, 10.6)}

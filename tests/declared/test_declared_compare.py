@@ -16,6 +16,7 @@ from emergence.models.declared_problem import DeclaredProblem, resolve
 from theory.declared.emergence import FOUND
 from theory.declared.flow import speed
 from theory.declared.known import Condition, Known
+from theory.declared.predict import predict
 from theory.declared.rule import Momentum, Rule
 from theory.declared.schedule import Linear
 from validation.comparisons import declared as compare
@@ -170,12 +171,12 @@ def test_a_flow_that_leaves_the_decay_out_disagrees(found: dict) -> None:
 
 def test_rows_notes_and_picture_are_of_what_was_run(found: dict) -> None:
     """The mean in the picture is of the replicas that did not diverge; what runs twice as fast stands in for a rival."""
-    start, flow, half = resolve(PROBLEM).start, found[FLOW], found[HALF]
+    known, flow, half = predict(found["model"], resolve(PROBLEM).start), found[FLOW], found[HALF]
     fast = replace(flow, dataset=flow.dataset.assign_coords(time=flow.dataset.time / 2))
     lost = np.arange(256) % 7 == 0
     broken = half.dataset.where(xr.DataArray(~lost, dims="replica"))
     ran = {FLOW: flow, DOUBLE: found[DOUBLE], SGD: found[SGD], HALF: replace(half, dataset=broken, diverged=lost)}
-    rows, notes = compare._rows(found["model"], start, ran, {"no decay": fast})
+    rows, notes = compare._rows(found["model"], ran, {"no decay": fast}, known)
     judged = measurements(found["model"], flow, (ran[DOUBLE], ran[SGD], ran[HALF]), {"no decay": fast})
     for one in judged:  # of f₀ + aη the limit takes a from f(η) − f(η/2), and aη is twice that
         full, fine = (readings(found["model"], run, flow)[one.quantity][~lost] for run in (ran[SGD], half))
@@ -195,7 +196,7 @@ def test_rows_notes_and_picture_are_of_what_was_run(found: dict) -> None:
         for one in judged
     ]  # fmt: skip
     assert notes[-1] == f"Emergence of direction 1: {emerged['reason']}."
-    (*whole, _), (note,) = compare._rows(found["model"], start, found, {"no decay": fast})
+    (*whole, _), (note,) = compare._rows(found["model"], found, {"no decay": fast}, known)
     sound = measurements(found["model"], flow, (found[DOUBLE], found[SGD], half), {"no decay": fast})
     assert [(row["verdict"], row["reason"]) for row in whole] == [(verdict_of(one).verdict, "") for one in sound]
     assert note == notes[-1]
@@ -263,14 +264,13 @@ def test_each_direction_is_judged_at_its_own_time(monkeypatch: pytest.MonkeyPatc
     times = np.array([2.0, 5.0, 7.0])
     monkeypatch.setattr(compare, "emergence_times", lambda *_: times)
     known = [Known(FOUND, at, "time", "", place=p, low=at - 0.1, high=at + 0.1) for p, at in ((3, 9.0), (2, 5.1))]
-    monkeypatch.setattr(compare, "predict", lambda *_: SimpleNamespace(of_quantity={FOUND: known}.get))
     records = xr.Dataset(coords={"time": [0.0, 0.5, 10.0, 10.25]})
-    rows = compare.emergences(None, None, SimpleNamespace(dataset=records.isel(time=[0, 1, 2, 3])))  # type: ignore[arg-type]
+    rows = compare.emergences(None, SimpleNamespace(dataset=records.isel(time=[0, 1, 2, 3])), known)  # type: ignore[arg-type]
     assert [(row["quantity"], row["measured_mean"]) for row in rows] == [
         ("emergence of direction 3", 7.0), ("emergence of direction 2", 5.0),
     ]  # fmt: skip
     dense = xr.Dataset(coords={"time": np.arange(0.0, 10.0, 0.25)})
-    rows = compare.emergences(None, None, SimpleNamespace(dataset=dense))  # type: ignore[arg-type]
+    rows = compare.emergences(None, SimpleNamespace(dataset=dense), known)  # type: ignore[arg-type]
     assert [row["verdict"] for row in rows] == ["disagrees", "agrees"]
 
 
@@ -291,7 +291,7 @@ def test_a_short_emergence_in_a_long_run_is_judged_by_its_interval() -> None:
             )
         )
         model = resolve(replace(PROBLEM, inputs="8", teacher_weights=(1.0,), directions="orthonormal")).model
-        (row,) = compare.emergences(model, None, flow, known)  # type: ignore[arg-type]
+        (row,) = compare.emergences(model, flow, known)  # type: ignore[arg-type]
         assert row["measured_mean"] == pytest.approx(crossing, abs=1e-9)
         assert row["verdict"] == verdict
 

@@ -435,7 +435,7 @@ def spiked(request: pytest.FixtureRequest) -> tuple:
 @pytest.mark.slow_for("light")
 def test_intervals_hold_the_times_of_the_coupled_flow(spiked: tuple) -> None:
     resolved, found, flow = spiked
-    rows = emergences(resolved.model, resolved.start, flow)
+    rows = emergences(resolved.model, flow, found.of_quantity(FOUND))
     times = emergence_times(resolved.model, flow.dataset)
     for one, row in zip(found.of_quantity(FOUND), rows, strict=True):
         assert one.reasons == []
@@ -457,7 +457,9 @@ def test_a_record_may_miss_the_interval_by_its_spacing(spiked: tuple) -> None:
     for every in (20, 240, 320, 400):
         coarse = replace(flow, dataset=flow.dataset.isel(time=slice(0, None, every)))
         times = emergence_times(resolved.model, coarse.dataset)
-        for one, row in zip(found.of_quantity(FOUND), emergences(resolved.model, resolved.start, coarse), strict=True):
+        for one, row in zip(
+            found.of_quantity(FOUND), emergences(resolved.model, coarse, found.of_quantity(FOUND)), strict=True
+        ):
             measured = times[one.place - 1]
             missed += not one.low <= measured <= one.high
             assert row["verdict"] == "agrees", (every, one, measured)

@@ -12,8 +12,9 @@ from dynamics.declared.simulate import declared_sgd
 from theory import Activation, InputError
 from theory.core.curves import first_crossing
 from theory.core.quadrature import gauss_hermite
+from theory.declared.all_rows import AllRows
 from theory.declared.directions import Directions
-from theory.declared.emergence import FITTED, FOUND, FOUND_STEPS, last_time
+from theory.declared.emergence import FITTED, FOUND, FOUND_STEPS, MEAN_STEPS, last_time
 from theory.declared.inputs import Inputs
 from theory.declared.known import Known
 from theory.declared.loss import Correlation
@@ -217,10 +218,10 @@ def test_kicks_are_those_of_sampled_gradients(given: Problem) -> None:
     """Wrong ones leave noise out, or take label, slope and |x| for independent."""
     model, start = given
     mean, error = sampled_kicks(given)
-    flow = module._Whole(replace(model, rule=replace(model.rule, step_size=1.0)), start)
+    flow = AllRows(replace(model, rule=replace(model.rule, step_size=1.0)), start)
     assert np.all(np.abs(kicks(flow, flow.begin) - mean) < 4 * error)
     if model.rule.noise:
-        quiet = module._Whole(replace(model, rule=Rule(1.0)), start)
+        quiet = AllRows(replace(model, rule=Rule(1.0)), start)
         assert np.all(np.abs(kicks(quiet, quiet.begin) - mean) > 4 * error)
     else:
         overlap, gram, second = flow.parts(flow.begin)
@@ -258,7 +259,7 @@ def test_kicks_of_polynomials_are_those_of_a_step(given: Problem) -> None:
     """
     model, start = given
     model = replace(model, rule=replace(model.rule, step_size=1.0, batch=1))
-    flow = module._Whole(model, start)
+    flow = AllRows(model, start)
     overlap, gram, second = flow.parts(flow.begin)
     step, drift = step_moments(model, start).rows, flow.rates.of_all(overlap, gram, second)[1]
     added = np.einsum("ikk->k", step - drift) / np.einsum("ikk->k", gram)
@@ -268,16 +269,18 @@ def test_kicks_of_polynomials_are_those_of_a_step(given: Problem) -> None:
 @pytest.mark.parametrize("text", ["h3+h2", "0.6*h4-0.7*h6+0.4*h8", "tanh(z)"])
 def test_kicks_of_rows_that_have_all_but_vanished_are_those_of_small_ones(text: str) -> None:
     """Relative to their squared norms, of which a 2-homogeneous row's are free; rounding gave them any, of any sign."""
-    flow = module._Whole(*problem(text, dim=96))
+    flow = AllRows(*problem(text, dim=96))
     small, tiny = flow.begin.copy(), flow.begin.copy()
     small[-1], tiny[-1] = -20.0, -60.0
     assert np.all(kicks(flow, tiny) > 0)
     np.testing.assert_allclose(kicks(flow, tiny), kicks(flow, small), rtol=1e-6)
 
 
-def test_sgd_is_late_by_what_its_steps_add() -> None:
-    """At the step where they add a twentieth; twice the time of the flow is rejected."""
+def test_sgd_is_late_by_what_its_steps_add(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At the step where they add a twentieth, where no law says more; twice the time of the flow is rejected."""
     model, start = problem("relu(z)", width=4, dim=40, seed=3)
+    module._way.cache_clear()
+    monkeypatch.setattr(module, "_law", lambda *_: None)
     way = whole_flow(model, start)
     size = 0.05 / float(way.kicks[0])
     taken = replace(model, rule=Rule(size))
@@ -287,13 +290,16 @@ def test_sgd_is_late_by_what_its_steps_add() -> None:
     mean, error = times.mean() / way.found[0] - 1, times.std() / 8 / way.found[0]
     assert abs(mean) < 0.05 + 3 * error
     assert times.std() / way.found[0] < np.sqrt(0.05)
-    (said,) = [x for x in predict(taken, start).of_quantity(FOUND_STEPS) if x.place == 1]
+    known = predict(taken, start)
+    module._way.cache_clear()
+    (said,) = [x for x in known.of_quantity(FOUND_STEPS) if x.place == 1]
     near = max((x for x in said.conditions if x.name == "fluctuations"), key=lambda x: x.value)
     assert (near.value, near.holds) == (pytest.approx(0.05 + np.sqrt(0.05), rel=1e-6), True)
     assert said.low == pytest.approx(said.value / (1 + near.value), rel=2 * ERROR)
     assert said.low < times.mean() / size < said.high < 2 * said.value
     assert kicked(0.07).holds is False
     assert kicked(0.07).limit == FLUCTUATIONS
+    assert not known.of_quantity(MEAN_STEPS)
 
 
 def emergences(given: Problem, quantity: str = FOUND) -> dict[int | None, Known]:

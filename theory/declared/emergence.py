@@ -22,6 +22,7 @@ from theory.declared.lone_row import Course, Passage, Row, alone, follow
 from theory.declared.model import DeclaredModel
 from theory.declared.modified_equation import memory
 from theory.declared.one_direction import REFERENCE
+from theory.declared.passage_law import REFERENCE as LAW_REFERENCE
 from theory.declared.rule import Rule
 from theory.declared.schedule import MOST_STEPS, steps_until
 from theory.declared.start import Start
@@ -132,6 +133,7 @@ def emergence(model: DeclaredModel, start: Start) -> Iterator[Known | Unknown]:
     rows = {p: row for p, row in known.rows.items() if p not in ways} if own.lag else {}
     lag = _Lag(own.lag, rows, float(model.student.activation.second_moment), speed(model.rule))
     yield from entries
+    yield from _of_all_rows(model.rule, ways)
     yield from _in_steps(model.rule, entries, known.law, lag, _is_steady(model.rule), ways)
 
 
@@ -233,6 +235,21 @@ def _of_way(way: Way) -> Iterator[Known]:
                 low, high = time / (1 + WAY_ERROR), time * (1 + WAY_ERROR)
                 level = way.conditions(p) if quantity == FOUND else ()
                 yield Known(quantity, time, TIME, WAY_REFERENCE, level, p + 1, low, high)
+
+
+def _of_all_rows(rule: Rule, ways: Mapping[int, Way]) -> Iterator[Known]:
+    """Mean and spread over runs of SGD of constant steps, where these are near the flow's time."""
+    if type(rule) is not Rule or callable(rule.step_size):
+        return
+    size = rule.step_size / rule.batch
+    for p, way in ways.items():
+        own, conditions = way.of_steps(p, size), way.of_sgd(p, size)
+        if own is not None and conditions[0].holds:
+            beside = way.beyond(p, own)
+            mean, low, high = (x / rule.step_size for x in (own.mean, own.mean - beside, own.mean + beside))
+            yield Known(MEAN_STEPS, mean, STEPS, LAW_REFERENCE, conditions, p + 1, low, high)
+            spread, low, high = (x / rule.step_size for x in (own.std, *way.spreads(p, own)))
+            yield Known(SPREAD_STEPS, spread, STEPS, LAW_REFERENCE, conditions, p + 1, low, high)
 
 
 def _in_steps(

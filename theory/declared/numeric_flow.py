@@ -54,6 +54,17 @@ class Rates:
         arrays = self._arrays(overlap, gram, self._given | {"b": second})
         return [sums(arrays) for sums in self._sums]
 
+    def coefficients(
+        self, overlap: np.ndarray, gram: np.ndarray, second: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, list[np.ndarray]]:
+        r"""A (L, m, m) and B (L, m, P) of $\dot v_k=\sum_jA_{kj}v_j+\sum_pB_{kp}w_p$, and the rate of a second layer that is
+        trained, in a list: the rate of T is linear in products with whatever stands for the directions.
+        """
+        (blocks, m, P), arrays = overlap.shape, self._arrays(overlap, gram, self._given | {"b": second})
+        frame = np.broadcast_to(np.eye(m + P), (blocks, m + P, m + P))
+        found = self._sums[0]({**arrays, "T": frame[:, :m], "Z": frame[:, m:]})
+        return found[:, :, :m], found[:, :, m:], [sums(arrays) for sums in self._sums[2:]]
+
     def loss(self, overlap: np.ndarray, gram: np.ndarray, second: np.ndarray) -> float:
         """The population loss, noise of labels left out."""
         return float(self._loss(self._arrays(overlap, gram, self._given | {"b": second})))

@@ -7,26 +7,28 @@ SGD do beside it is estimated as kicks: a step of size η moves row k by $\eta^2
 """
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import cached_property, lru_cache
+from functools import cache, lru_cache, partial
 
 import numpy as np
 import scipy
 
 from theory.core.errors import InputError
+from theory.declared.all_rows import AllRows
 from theory.declared.directions import Directions
-from theory.declared.flow import integrals_of, is_quadratic, speed
-from theory.declared.kicks import Kicks
-from theory.declared.lone_row import FOUND, rest_norm
+from theory.declared.flow import is_quadratic, speed
+from theory.declared.lone_row import FOUND
 from theory.declared.loss import Correlation, Square
 from theory.declared.model import DeclaredModel
-from theory.declared.numeric_flow import LEAST, Rates, UnitRows
+from theory.declared.passage_law import PassageLaw, Steps, passage_law
 from theory.declared.population import check_target
 from theory.declared.rule import Rule
 from theory.declared.start import Start
 from theory.declared.student import Student
 from theory.declared.target import Additive, Polynomial
-from theory.prediction.rivals import FLUCTUATIONS
+from theory.one_task.hitting_distribution import HittingLaw
+from theory.prediction.rivals import FLUCTUATIONS, scattered
 from theory.prediction.validity import Condition
 
 REFERENCE = "derived; the declared flow of all rows, integrated"
@@ -38,8 +40,6 @@ _RTOL, _ATOL, ERROR = 1e-6, 1e-11, 1e-3
 _CLOSER = 0.03
 #: `Way.near` up to which it is: a squared correlation 5 `_RTOL` off moves a time by that over a tenth of ½ of it.
 _PASSED = 0.1 * 0.5 * ERROR / (5 * _RTOL)
-#: Growth of the logarithm of a squared norm that is followed.
-_MOST = 40.0
 #: Products of pairs that are formed on the way, at most (some seconds); and evaluations for which they must suffice, and that
 #: there are at most.
 _WORK, _FEW, _MANY = 1e8, 300, 8000
@@ -48,11 +48,14 @@ _IMPLICIT, _JACOBIANS = 600, 5
 #: Time until which a flow is followed, and at which nothing moves any longer.
 _LAST = 1e12
 AT_REST = "there all rows rest"
-#: What an evaluation costs beside its pairs; and a product of matrices.
-_CALL, _PRODUCT = 5e3, 1 / 30
 #: By so many times what steps add to squared norms the mean of SGD may be off the flow's time (measured on the random problems
 #: of `kicked`: all 106 within two standard errors of it).
 MOVED_MEAN = 2.5
+#: What the second order of steps moves a mean of SGD by, over the squares of what the first moves it by and of its spread: of
+#: 67 times of random problems within the conditions, 96 runs each, 1.3 at most beyond two standard errors (2.6 of a second
+#: direction of relu). And by which share, over that of the time in the condition, a spread is less (.6; 5.7 of a second
+#: direction, whose spread stops growing with the step) and more (.4).
+_SECOND, _NARROWER, _WIDER = 3.0, 6.0, 2.0
 #: Squared correlations beside that of what is found.
 _BEFORE, _BEYOND = 0.9 * FOUND, 1.1 * FOUND
 #: Steps of the solver, at most, on which kicks are summed.
@@ -70,7 +73,8 @@ class Way:
             away count where the activation is even or odd. aligned: the same, all rows counted.
         kicks: what steps add to that row's squared norm until then, over itself and η/B, (P,). near: by which share of the
             time it comes sooner or later where a squared correlation a tenth off ½ is asked for, (P,); inf if not by `end`.
-        end: time until which it was followed. stopped: why it was not any longer; "" if all was found.
+        end: time until which it was followed. stopped: why it was not any longer; "" if all was found. law: that of SGD along
+            it (`theory.declared.passage_law`; a second or so), None where it is not known.
     """
 
     found: np.ndarray
@@ -81,6 +85,7 @@ class Way:
     near: np.ndarray
     end: float
     stopped: str
+    law: Callable[[], PassageLaw | None]
 
     def conditions(self, p: int) -> tuple[Condition, ...]:
         """Of the flow's own time for direction p, which is right to `ERROR` unless the row all but rests there."""
@@ -88,7 +93,24 @@ class Way:
 
     def of_sgd(self, p: int, size: float) -> tuple[Condition, ...]:
         """That SGD finds direction p when the flow does, with steps of this size over the batch."""
-        return kicked(size * float(self.kicks[p])), passing(float(self.near[p]))
+        own = self.of_steps(p, size)
+        near = kicked(size * float(self.kicks[p])) if own is None else scattered(float(self.found[p]), own)
+        return near, passing(float(self.near[p]))
+
+    def of_steps(self, p: int, size: float) -> HittingLaw | None:
+        """Mean and spread of SGD's time to direction p, to first order in the size over the batch; None where not known."""
+        law = self.law()
+        return None if law is None else law.of(p, size)
+
+    def beyond(self, p: int, own: HittingLaw) -> float:
+        """What `of_steps` may miss of the mean: so many times the squares of its shift and spread, over the time."""
+        time = float(self.found[p])
+        return time * (ERROR + _SECOND * ((own.mean / time - 1) ** 2 + (own.std / time) ** 2))
+
+    def spreads(self, p: int, own: HittingLaw) -> tuple[float, float]:
+        """Between which the spread is: the first order is off by more, where it is a larger share of the time."""
+        moved = scattered(float(self.found[p]), own).value
+        return own.std / (1 + _NARROWER * moved), own.std * (1 + _WIDER * moved)
 
 
 def whole_flow(model: DeclaredModel, start: Start) -> Way:
@@ -117,7 +139,7 @@ def _way(
 ) -> Way:
     model = DeclaredModel(directions, target, student, rule, Square() if quadratic else Correlation())
     start.check(directions)
-    flow = _Whole(model, start)
+    flow = AllRows(model, start)
     evaluations = int(min(_WORK / flow.cost, _MANY))
     if evaluations < _FEW:
         raise InputError(
@@ -126,10 +148,17 @@ def _way(
     watch = _Watch(flow)
     with np.errstate(all="ignore"):  # a trial step may leave the positive; what is not finite ends the way
         end, stopped = _followed(flow, watch, evaluations)
-    return Way(watch.found, watch.rows, watch.fitted, watch.aligned, watch.kicks(), watch.near, end, stopped)
+    law = cache(partial(_law, flow, watch.steps, watch.found))
+    return Way(watch.found, watch.rows, watch.fitted, watch.aligned, watch.kicks(), watch.near, end, stopped, law)
 
 
-def _followed(flow: "_Whole", watch: "_Watch", evaluations: int) -> tuple[float, str]:
+def _law(flow: AllRows, steps: Steps, found: np.ndarray) -> PassageLaw | None:
+    with suppress(InputError):
+        return passage_law(flow, steps, found)
+    return None
+
+
+def _followed(flow: AllRows, watch: "_Watch", evaluations: int) -> tuple[float, str]:
     """The time until which `watch` saw the flow, within so many evaluations, and why not longer.
 
     Explicit steps are the cheaper where they are as long as the rates allow, and never end where fast rates only hold rows to
@@ -180,94 +209,19 @@ def passing(near: float, limit: float = FLUCTUATIONS) -> Condition:
     return Condition("level", bool(near <= limit), float(near), limit, sentence)
 
 
-class _Whole(UnitRows):
-    """The state of all rows, and of a second layer that is trained, as one vector."""
-
-    def __init__(self, model: DeclaredModel, start: Start) -> None:
-        super().__init__(start.overlaps(model.directions), start.grams, _MOST)
-        self.model, self.rates, self.evaluations = model, Rates(model), 0
-        # (Flips are in the square of the labels; noise that pauses is on half of the time.)
-        often = 0.5 if model.rule.noise_period else 1.0
-        self.kicks = Kicks(model, often * model.rule.noise**2 if model.rule.signal == 1 else 0.0)
-        self.variance = np.diag(model.directions.covariance)
-        self.fixed = np.asarray(model.student.second)
-        if model.student.trained:
-            self.begin = np.concatenate([self.begin, self.fixed])
-
-    @property
-    def cost(self) -> float:
-        """Of an evaluation, in products of pairs."""
-        blocks, m, P = self.shape
-        return _CALL + integrals_of(self.model).cost(m * (m + P)) + m * (m + P) * blocks * m * _PRODUCT
-
-    def parts(self, y: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """T, Q and b."""
-        if not self.model.student.trained:
-            return *self.split(y), self.fixed
-        m = self.shape[1]
-        return *self.split(y[:-m]), y[-m:]
-
-    def rate(self, time: float, y: np.ndarray) -> np.ndarray:
-        self.evaluations += 1
-        overlap, gram, second = self.parts(y)
-        turned, grown, *trained = self.rates.of_all(overlap, gram, second)
-        return np.concatenate([self.moved(overlap, gram, turned, grown), *trained])
-
-    def lost(self, y: np.ndarray) -> bool:
-        """Whether a row leaves what is followed."""
-        m = self.shape[1]
-        size = y[-2 * m : -m] if self.model.student.trained else y[-m:]
-        return not (np.all(np.isfinite(y)) and size.min() > LEAST and size.max() < _MOST)
-
-    def correlations(self, y: np.ndarray) -> np.ndarray:
-        """Of the rows' fields with the directions', squared, (m, P)."""
-        overlap, gram, _ = self.parts(y)
-        X, C = self.rates.fields(overlap, gram)
-        return X * np.abs(X) / (np.diag(C)[:, None] * self.variance)
-
-    def kick(self, y: np.ndarray, row: int) -> float:
-        """E|g|² of a row over its squared norm, times B and the rule's speed squared."""
-        return self.kicks.of_row(*self.parts(y), row)
-
-    @cached_property
-    def rests(self) -> np.ndarray:
-        """What is fitted of each direction in the end, (P,); inf where that is not known."""
-        model = self.model
-        if not (isinstance(model.target, Additive) and model.student.homogeneous):
-            return np.full(model.target.count, np.inf)
-        return np.array([rest_norm(model, p) or np.inf for p in range(model.target.count)])
-
-    def aligned(self, y: np.ndarray, leaning: bool = True) -> np.ndarray:
-        """The share of each direction's rest that rows have along it, (P,); of those that lean away only if `leaning`."""
-        overlap, gram, _ = self.parts(y)
-        sizes = self.rho(self.rates.fields(overlap, gram)[1], np.einsum("ikk->k", gram))
-        correlations = self.correlations(y)
-        return sizes @ (np.abs(correlations) if leaning else np.maximum(correlations, 0.0)) / self.rests
-
-    def fit(self, y: np.ndarray) -> np.ndarray:
-        """The share of each direction that is fitted, (P,)."""
-        return self.aligned(y, self.model.student.activation.parity is not None)
-
-    def rho(self, C: np.ndarray, norms: np.ndarray) -> np.ndarray:
-        """ρ of each neuron ρσ(h/√ρ), (m,): of a whitened row the variance of its field; 1 in a committee."""
-        if not self.model.student.homogeneous:
-            return np.ones(len(norms))
-        return np.diag(C) if self.model.student.whitened else norms
-
-
 @dataclass
 class _Watch:
     """First crossings, from one step of the solver to the next."""
 
-    flow: _Whole
+    flow: AllRows
     found: np.ndarray = field(init=False)
     rows: np.ndarray = field(init=False)
     fitted: np.ndarray = field(init=False)
     aligned: np.ndarray = field(init=False)
     sooner: np.ndarray = field(init=False)
     later: np.ndarray = field(init=False)
+    steps: Steps = field(default_factory=list)
     _now: float = 0.0
-    _steps: list[tuple[float, Callable[[float], np.ndarray]]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         flow = self.flow
@@ -283,7 +237,7 @@ class _Watch:
     @property
     def done(self) -> bool:
         waiting = np.isinf(self.found) | (np.isinf(self.fitted) & np.isfinite(self.flow.rests))
-        soon = np.isinf(self.later) & (self._now <= (1 + FLUCTUATIONS) * self.found)
+        soon = self._now <= (1 + FLUCTUATIONS) * self.found
         return not (waiting | soon).any()
 
     @property
@@ -310,8 +264,7 @@ class _Watch:
                 if times is self.found:
                     self.rows[p] = np.abs(flow.correlations(y))[:, p].argmax()
         self._now = now
-        if np.isinf(self.found).any() or before < self.found.max():
-            self._steps.append((before, between))
+        self.steps.append((before, between))
 
     def kicks(self) -> np.ndarray:
         """What steps add to the squared norm of the row that finds each direction, until then, (P,); 0 if none does."""
@@ -319,11 +272,11 @@ class _Watch:
 
     def _kicked(self, p: int) -> float:
         """By Simpson's rule, on a share of the solver's steps and their middles."""
-        ends = [before for before, _ in self._steps if before < self.found[p]]
+        ends = [before for before, _ in self.steps if before < self.found[p]]
         kept = np.unique(np.linspace(0, len(ends) - 1, _INTERVALS).round().astype(int))
         nodes = np.append(np.array(ends)[kept], self.found[p])
         rates = [
-            self.flow.kick(self._steps[np.searchsorted(ends, t, "right") - 1][1](t), int(self.rows[p]))
+            self.flow.kick(self.steps[np.searchsorted(ends, t, "right") - 1][1](t), int(self.rows[p]))
             for t in _with_middles(nodes)
         ]
         return float(scipy.integrate.simpson(rates, x=_with_middles(nodes)))

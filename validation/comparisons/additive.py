@@ -125,15 +125,19 @@ def judge_sgd(
 def judge_kicked(
     prediction: Prediction, way: Way, q: int, flow: float, times: np.ndarray, runs: Runs, resolution: int = 1
 ) -> tuple[str, str]:
-    """Verdict and reason of SGD beside the flow of all neurons, by `MOVED_MEAN` times the share that its steps add to squared
-    norms until then: so much the mean may be off (`theory.declared.whole_flow`).
+    """Verdict and reason of SGD beside the flow of all neurons, later as the law of SGD along it says, give or take its second
+    order; where none is known, by `MOVED_MEAN` times the share that its steps add to squared norms until then: so much the
+    mean may be off (`theory.declared.whole_flow`).
     """
     size = runs.step_size / runs.batch
     broken = [x.sentence for x in way.of_sgd(q, size) if not x.holds]
     if broken:
         return "inconclusive", f"{'; '.join(broken)}; lower --step-size for a verdict"
-    allowed = MOVED_MEAN * size * float(way.kicks[q]) * flow + runs.step_size * resolution
-    return judge_replicas(times, flow, allowed, _controls(prediction, flow), runs.sgd_end)
+    own = way.of_steps(q, size)
+    later = 0.0 if own is None else own.mean - float(way.found[q])
+    allowed = MOVED_MEAN * size * float(way.kicks[q]) * flow if own is None else way.beyond(q, own)
+    allowed += runs.step_size * resolution
+    return judge_replicas(times, flow + later, allowed, _controls(prediction, flow + later), runs.sgd_end)
 
 
 def _law(prediction: Prediction, q: int, runs: Runs) -> HittingLaw | None:

@@ -13,16 +13,16 @@ from dynamics.declared.flow import DeclaredFlow, declared_flow
 from dynamics.declared.population import declared_loss
 from dynamics.declared.simulate import DeclaredRun, declared_sgd
 from theory.core.curves import first_crossing
-from theory.declared.emergence import FOUND
+from theory.declared.emergence import FOUND, MEAN_STEPS
 from theory.declared.flow import speed
 from theory.declared.inputs import Inputs
-from theory.declared.known import Known
+from theory.declared.known import Knowledge, Known
 from theory.declared.model import DeclaredModel
 from theory.declared.predict import predict
 from theory.declared.rule import Momentum, Rule
 from theory.declared.schedule import Schedule
 from theory.declared.start import Start
-from validation.comparison import WITHIN, Case, Found, Row, Stage, judged
+from validation.comparison import WITHIN, Case, Found, Row, Stage, allowed, judged
 from validation.comparisons.directions import LARGEST_SHIFT
 from validation.comparisons.step_limit import SECOND_ORDER, TOO_FEW, step_limit
 from validation.figures.common import mean_paths
@@ -38,7 +38,8 @@ _RULE = (
     "their own error) and the integrator's error of what the flow says; flows that leave something out must be rejected. "
     f"SGD that disagrees has no verdict where any quantity is more than {LARGEST_SHIFT:.0%} off its limit of small steps, "
     "and none has any where replicas diverged. "
-    "Emergence times are those of the flow: they must lie in the interval of the prediction."
+    "Emergence times are those of the flow: they must lie in the interval of the prediction. Where theory knows the mean of "
+    "SGD's steps, that of the replicas must lie in its interval, give or take its error."
 )
 #: Times at which the flow is read, the start not counted.
 _READ = 200
@@ -150,11 +151,8 @@ def emergence_times(model: DeclaredModel, data: "xr.Dataset") -> np.ndarray:
     return first_crossing(data.time.values, np.swapaxes(found, -1, -2), 0.5)
 
 
-def emergences(
-    model: DeclaredModel, start: Start, flow: DeclaredFlow, known: Sequence[Known] | None = None
-) -> list[Row]:
-    """The flow's emergence times beside those that theory predicts, `known` if they are, where it does."""
-    known = predict(model, start).of_quantity(FOUND) if known is None else known
+def emergences(model: DeclaredModel, flow: DeclaredFlow, known: Sequence[Known]) -> list[Row]:
+    """The flow's emergence times beside those that theory predicts, where it does."""
     record = flow.dataset.time.values
     times, end = emergence_times(model, flow.dataset), float(record[-1])
     rows = []
@@ -163,6 +161,36 @@ def emergences(
         row = {"quantity": f"emergence of direction {one.place}", "predicted": one.value, "measured_mean": measured}
         rows.append(row | _judged(one, measured, end, _spacing(record, one) + _FLOW * one.high))
     return rows
+
+
+def emergences_of_sgd(model: DeclaredModel, run: DeclaredRun, known: Sequence[Known]) -> list[Row]:
+    """Mean steps to directions over replicas beside those that theory predicts, of those with an interval."""
+    times, record = emergence_times(model, run.dataset), run.dataset.step.values
+    rows = []
+    for one in known:
+        if one.place is None or np.isnan(one.low):
+            continue  # (the law of one row alone states no interval)
+        own = np.interp(times[:, one.place - 1], run.dataset.time.values, record, right=np.inf)
+        row = {
+            "quantity": f"steps of SGD to direction {one.place}",
+            "predicted": one.value,
+            "measured_mean": own.mean(),
+        }
+        rows.append(row | _judged_of_sgd(one, own, float(np.diff(record).max()), run.diverged))
+    return rows
+
+
+def _judged_of_sgd(one: Known, steps: np.ndarray, spacing: float, lost: np.ndarray) -> Row:
+    """By the interval, the records' spacing on top. Wrong theories: half of the steps, twice as many."""
+    if one.reasons:
+        return {"verdict": "outside", "reason": "; ".join(one.reasons)}
+    if lost.any() or np.isinf(steps).any():
+        left = f"{np.isinf(steps).sum()} of {steps.size} replicas are not there at the run's end"
+        return {"verdict": "not judged", "reason": f"{lost.sum()} replicas diverged" if lost.any() else left}
+    error, allowance = float(steps.std(ddof=1) / np.sqrt(steps.size)), (one.high - one.low) / 2 + spacing
+    wrong = {"half of the steps": one.value / 2, "twice as many": 2 * one.value}
+    verdict = judged((one.low + one.high) / 2, float(steps.mean()), error, allowance, wrong, allowed(steps.size))
+    return {"measured_stderr": error, "verdict": verdict, "reason": f"interval {one.low:.4g} to {one.high:.4g}"}
 
 
 def _spacing(record: np.ndarray, one: Known) -> float:
@@ -223,11 +251,11 @@ def declared_case(
     speed(model.rule)
 
     @cache
-    def known() -> Sequence[Known]:
-        return predict(model, start).of_quantity(FOUND)
+    def known() -> Knowledge:
+        return predict(model, start)
 
     def flow(of: DeclaredModel, progress: Progress | None = None) -> DeclaredFlow:
-        return declared_flow(of, start, time, looked_at(known(), time), progress=progress)
+        return declared_flow(of, start, time, looked_at(known().of_quantity(FOUND), time), progress=progress)
 
     def sgd(rule: Rule, count: int, progress: Progress | None) -> DeclaredRun:
         return declared_sgd(
@@ -254,7 +282,7 @@ def declared_case(
             Stage(SGD, lambda _, progress: sgd(model.rule, steps, progress)),
             Stage(HALF, lambda _, progress: sgd(halved(model.rule), 2 * steps, progress)),
         ),
-        judge=lambda found: _rows(model, start, found, others(), known()),
+        judge=lambda found: _rows(model, found, others(), known()),
         known=lambda found: [],
         figures=lambda found: _figures(model, found, others()) if HALF in found else [],
         caption="The flow beside SGD, extrapolated from η and η/2 to η = 0.",
@@ -263,17 +291,14 @@ def declared_case(
 
 
 def _rows(
-    model: DeclaredModel,
-    start: Start,
-    found: Found,
-    others: Mapping[str, DeclaredFlow],
-    known: Sequence[Known] | None = None,
+    model: DeclaredModel, found: Found, others: Mapping[str, DeclaredFlow], known: Knowledge
 ) -> tuple[list[Row], list[str]]:
     measured = measurements(model, found[FLOW], (found[DOUBLE], found[SGD], found[HALF]), others)
     lost = found[SGD].diverged | found[HALF].diverged
     values = [(x.quantity, x.predicted, x.estimate, x.stderr, *_verdict(x, measured, lost)) for x in measured]
     rows: list[Row] = [dict(zip((*COLUMNS, "reason"), row, strict=True)) for row in values]
-    times = emergences(model, start, found[FLOW], known)
+    times = emergences(model, found[FLOW], known.of_quantity(FOUND))
+    times += emergences_of_sgd(model, found[SGD], known.of_quantity(MEAN_STEPS))
     notes = [f"{row['quantity'].capitalize()}: {row['reason']}." for row in (*rows, *times) if row["reason"]]
     notes += [] if values else [TOO_FEW]
     return [*rows, *times], notes

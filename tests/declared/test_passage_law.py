@@ -1,0 +1,219 @@
+"""The law of SGD's times along the flow of all rows: λ beside perturbed flows, its integrals beside exact steps and SGD."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import theory.declared.passage_law as module
+import theory.declared.whole_flow as followed
+from dynamics.declared.simulate import declared_sgd
+from tests.declared.test_whole_flow import Problem, correlated, problem, product_target, spread_out, trained
+from theory import InputError
+from theory.declared.all_rows import AllRows
+from theory.declared.emergence import FOUND_STEPS, MEAN_STEPS, SPREAD_STEPS
+from theory.declared.loss import Correlation
+from theory.declared.one_step import step_moments
+from theory.declared.passage_law import PassageLaw
+from theory.declared.predict import predict
+from theory.declared.rule import Momentum, Rule
+from theory.declared.sample_gradients import SampleGradients
+from theory.declared.start import Start
+from theory.declared.whole_flow import whole_flow
+from validation.comparisons.declared import emergence_times
+
+
+def on_a_sphere(given: Problem, rows: str = "sphere") -> Problem:
+    model, start = given
+    return replace(model, student=replace(model.student, rows=rows)), start
+
+
+def alone(given: Problem) -> Problem:
+    model, start = given
+    return replace(model, loss=Correlation()), start
+
+
+def moved(start: Start, by: list[np.ndarray], size: float, unit: bool) -> Start:
+    """The start with rows displaced; `unit`: and scaled to length 1 again."""
+    parts = [x + size * y for x, y in zip(start.coordinates, by, strict=True)]
+    length = np.sqrt(sum(np.sum(x**2, axis=1) for x in parts))
+    return Start(tuple(x / length[:, None] if unit else x for x in parts))
+
+
+def path_of(given: Problem) -> module._Path:
+    flow = AllRows(*given)
+    watch = followed._Watch(flow)
+    followed._followed(flow, watch, 8000)
+    return module._Path(flow, watch.steps, watch.found)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        problem("relu(z)"),
+        problem("tanh(z)", decay=0.02),
+        problem("erf(z)", "committee"),
+        trained(problem("tanh(z)", "committee")),
+        on_a_sphere(problem("h1+h3", "committee")),
+        alone(on_a_sphere(problem("h2+h3", "committee"))),
+        product_target(),
+        correlated(),
+        spread_out("tanh(z)", "whitened"),
+        problem("h1+h3", noise=0.2, noise_law="flips"),
+    ],
+    ids=[
+        "relu",
+        "decay",
+        "committee",
+        "trained",
+        "sphere",
+        "correlation",
+        "product",
+        "eigenvalues",
+        "whitened",
+        "flips",
+    ],
+)
+def test_costates_are_slopes_of_the_time(given: Problem) -> None:
+    """-λ beside central differences of the flow's own time, over displaced rows in coordinates; λ·F is 1 at the start."""
+    (model, start), rng = given, np.random.default_rng(0)
+    model = replace(model, rule=replace(model.rule, step_size=1.0))
+    path = path_of((model, start))
+    flow, (row, p, time) = path.flow, path.crossings[min(path.crossings)][0]
+    assert time == pytest.approx(whole_flow(model, start).found[p], rel=1e-9)
+    costate = module._Costate.at(path, row, p, time, module._Allowed(10**6)).value(0.0)
+    G, M, layer = module._opened(flow.shape, costate)
+    overlap, gram, second = flow.parts(flow.begin)
+    turned, grown, *more = flow.rates.of_all(overlap, gram, second)
+    assert np.sum(M * turned) + np.sum(G * grown) / 2 + np.sum(layer * sum(more)) == pytest.approx(1.0, abs=0.01)
+    unit, step = model.student.rows != "free", 1e-3
+    for _ in range(3):
+        by = [rng.standard_normal(x.shape) for x in start.coordinates]
+        slope = 0.0
+        for i, (x, y, root) in enumerate(zip(start.coordinates, by, model.directions.roots, strict=True)):
+            directions = np.zeros((len(root), x.shape[1]))
+            directions[:, : min(root.shape[1], x.shape[1])] = root[:, : x.shape[1]]
+            slope -= float(np.sum((G[i] @ x + M[i] @ directions) * y))
+        times = [whole_flow(model, moved(start, by, sign * step, unit)).found[p] for sign in (1, -1)]
+        assert (times[0] - times[1]) / (2 * step) == pytest.approx(slope, rel=0.02, abs=0.01 * time)
+
+
+@pytest.mark.parametrize(
+    ("given", "steep"),
+    [
+        (problem("erf(z)", "committee", dim=24, noise=0.5), False),
+        (problem("h2", "committee", dim=40), True),
+        (problem("h2", dim=24, scale=0.8), True),
+        (spread_out("erf(z)", "committee"), False),
+        (product_target(), True),
+    ],
+    ids=["noise", "square", "homogeneous", "eigenvalues", "product"],
+)
+def test_kicks_of_pairs_are_those_of_a_step(given: Problem, steep: bool) -> None:
+    """What the exact mean of one step adds to all products of rows beside the flow, within what points miss of it: 2.1e-2 of
+    the largest at most, of h2. Where σ is `steep` d for |x|², and what is along x alone, are rejected.
+    """
+    model, start = given
+    model = replace(model, rule=replace(model.rule, step_size=1.0, batch=1))
+    overlap, gram, second = start.overlaps(model.directions), start.grams, np.asarray(model.student.second)
+    drift = AllRows(model, start).rates.of_all(overlap, gram, second)[1]
+    exact = step_moments(model, start).rows - drift
+    gradients = SampleGradients(model, model.rule.noise**2)
+    found = gradients.kicks(overlap, gram, gradients.at(overlap, gram, second))
+    scale = np.abs(exact).max()
+    np.testing.assert_allclose(found, exact, atol=0.03 * scale)
+    at = gradients.at(overlap, gram, second)
+    sizes = np.asarray(model.inputs.eigenvalues) * np.asarray(model.inputs.multiplicities)
+    plain = sizes[:, None, None] * (at.alpha.T @ (at.alpha * at.square[:, None]))
+    assert (np.abs(plain - exact).max() > 0.06 * scale) == steep
+
+
+def test_a_time_is_the_first_of_its_rows() -> None:
+    """Of two alike and independent, 1/√π of a spread earlier, and √(1 − 1/π) as wide; of one, what is given."""
+    law = PassageLaw(
+        np.array([0, 0, 1]), np.array([5.0, 5.0, 9.0]), np.array([1.0, 1.0, -2.0]), np.diag([4.0, 4.0, 1.0]), np.ones(2)
+    )
+    two, one = law.of(0, 0.01), law.of(1, 0.01)
+    assert two is not None
+    assert one is not None
+    assert (one.mean, one.std) == (pytest.approx(9 - 0.02, abs=1e-4), pytest.approx(0.1, rel=1e-3))
+    assert two.mean == pytest.approx(5 + 0.01 - 0.2 / np.sqrt(np.pi), abs=2e-4)
+    assert two.std == pytest.approx(0.2 * np.sqrt(1 - 1 / np.pi), rel=2e-3)
+    assert PassageLaw(law.directions, law.times, law.later, law.covariance, np.array([1.3, 1.0])).of(0, 0.01) is None
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        problem("erf(z)", "committee", width=3, dim=48),
+        trained(problem("relu(z)", "committee", width=2, dim=64)),
+        problem("relu(z)", width=4, dim=64),
+    ],
+    ids=["committee", "trained", "homogeneous"],
+)
+def test_mean_and_spread_of_sgd(given: Problem) -> None:
+    """Each within three standard errors of its interval, which the second order of steps makes; half and twice of the spread
+    are rejected.
+    """
+    model, start = given
+    way = whole_flow(model, start)
+    p = int(way.found.argmin())
+    law = way.law()
+    assert law is not None
+    own = int(np.flatnonzero(law.directions == p)[0])
+    size = 0.05**2 * way.found[p] ** 2 / law.covariance[own, own]
+    taken = replace(model, rule=Rule(float(size)))
+    said = predict(taken, start)
+    mean, spread, steps = (
+        next(x for x in said.of_quantity(one) if x.place == p + 1) for one in (MEAN_STEPS, SPREAD_STEPS, FOUND_STEPS)
+    )
+    assert [x.reasons for x in (mean, spread, steps)] == [[], [], []]
+    run = declared_sgd(taken, start, steps=int(1.6 * steps.value), replicas=128, seed=4, saves=800)
+    times = emergence_times(taken, run.dataset)[:, p] / size
+    assert np.all(np.isfinite(times))
+    error = times.std() / np.sqrt(len(times))
+    assert mean.low - 3 * error < times.mean() < mean.high + 3 * error
+    assert spread.low - 3 * error / np.sqrt(2) < times.std() < spread.high + 3 * error / np.sqrt(2)
+    assert spread.value / 2 < times.std() - 3 * error < times.std() + 3 * error < 2 * spread.value
+    assert steps.low < times.mean() < steps.high
+
+
+def test_where_no_law_is_known_kicks_say_how_near_sgd_is() -> None:
+    """Rare samples decide of h4; momentum moves rows alone; and a flow that is too long has none."""
+    for given in (problem("h4", "committee", dim=40), trained(problem("relu(z)", "committee"))):
+        model, start = given
+        if model.student.trained:
+            model = replace(model, rule=Momentum(1e-5, beta=0.5))
+        way = whole_flow(model, start)
+        p = int(way.found.argmin())
+        assert way.of_steps(p, 1e-6) is None
+        assert way.of_sgd(p, 1e-6)[0].sentence.startswith("fluctuations: steps add")
+    with pytest.raises(InputError, match="momentum moves rows alone"):
+        module.passage_law(AllRows(model, start), [], way.found)
+
+
+def test_what_takes_too_long_has_no_law(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first direction's λ takes less than a half of the work of both."""
+    given = problem("relu(z)")
+    path = path_of(given)
+    taken, spent = module._Allowed(10**6), []
+    for rows in sorted(path.crossings.values(), key=lambda rows: rows[0][2]):
+        for one in rows:
+            module._Costate.at(path, *one, taken)
+        spent.append(10**6 - taken.left)
+    assert 2 * spent[0] < spent[1]
+    way = whole_flow(*given)
+    first = int(way.found.argmin())
+    for allowed, known in ((spent[1], [True, True]), (spent[1] - 1, [True, False]), (spent[0] - 1, [False, False])):
+        monkeypatch.setattr(module, "_WORK", (allowed + 0.5) * 2 * path.flow.cost)
+        law = module.passage_law(path.flow, path.steps, way.found)
+        assert [law.of(p, 1e-6) is not None for p in (first, 1 - first)] == known
+
+
+def test_momentum_scatters_as_its_effective_step() -> None:
+    model, start = problem("relu(z)")
+    plain, fast = (whole_flow(replace(model, rule=rule), start) for rule in (Rule(1.0), Momentum(1.0, beta=0.75)))
+    one, other = plain.of_steps(0, 4e-5), fast.of_steps(0, 1e-5)
+    assert one is not None
+    assert other is not None
+    assert (other.mean, other.std) == (pytest.approx(one.mean / 4, rel=1e-3), pytest.approx(one.std / 4, rel=5e-3))

@@ -1,0 +1,289 @@
+r"""The law of SGD's emergence times about the flow of all rows, to first order in the step size (derived).
+
+Let $t(w)$ be the time that the flow $\dot w=F(w)$ takes to where row k has a squared correlation of ½ with direction p. Its
+gradient $\lambda=-\partial t/\partial w$ obeys $\dot\lambda=-J^\top\lambda$ along the flow, with λ·F = 1 throughout. Steps of
+size η with batch B, independent given where they begin, of gradients g, make the times $T_a$ of rows and directions
+
+$$E\,T_a=t_a-\frac\eta B\int\lambda_a\cdot\mathrm{kick}\,dt,\qquad
+\operatorname{Cov}(T_a,T_b)=\frac\eta B\int E(\lambda_a\cdot g)(\lambda_b\cdot g)\,dt,$$
+
+up to higher orders: the kick is what g adds to the mean of products of rows beside the flow ($E\langle g_k,g_l\rangle$, and on
+a sphere what scales rows back). A direction's time is the first of its rows': of Gaussian times.
+
+F is minus a gradient, so that J is symmetric, and $J\lambda$ is the derivative of F along λ. All of it lives on the span:
+with $\dot v_k=\sum_jA_{kj}v_j+\sum_pB_{kp}w_p$ in each eigenspace and $\lambda_k=\sum_jG_{kj}v_j+\sum_pM_{kp}w_p$,
+
+$$\dot G=-(\delta A+AG+GA),\qquad\dot M=-(\delta B+AM+GB),$$
+
+δ the derivative along $\delta T=GT+MZ$, $\delta Q=GQ+QG+MT^\top+TM^\top$ (and of a second layer that is trained). On a sphere
+λ stays tangent, by a multiple of $v_k$. No vector of the inputs' dimension is formed.
+"""
+
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from theory.core.errors import InputError
+from theory.declared.all_rows import AllRows
+from theory.declared.flow import speed
+from theory.declared.lone_row import FOUND
+from theory.declared.sample_gradients import SampleGradients
+from theory.one_task.hitting_distribution import HittingLaw
+from theory.prediction.rivals import FLUCTUATIONS
+
+REFERENCE = "derived; noise of single steps along the flow of all rows, theory.declared.passage_law"
+
+#: A flow in time: begins of its steps, and its vector at times from there to the next.
+Steps = list[tuple[float, Callable[[float], np.ndarray]]]
+
+#: Tolerance of λ; and of how many rows of a direction the law is at most.
+_COSTATE, _ROWS = 1e-3, 4
+#: Intervals of the integrals, about; the step of a derivative; points of a Gaussian law, as a power of two.
+_INTERVALS, _STEP, _POINTS = 48, 1e-5, 12
+#: By which share of what a step adds points may miss it.
+_SAMPLED = 0.1
+#: Weights of Simpson's rule.
+_SIMPSON = (1, 4, 1)
+#: Products of pairs that are formed for all λ, at most (some seconds): an evaluation takes two of the flow's.
+_WORK = 4e7
+
+
+@dataclass(frozen=True, eq=False)
+class PassageLaw:
+    r"""Of n pairs of a direction and a row.
+
+    Attributes:
+        directions: (n,), by place from 0. times: of the flow, (n,). later: by what the mean is later, over η/B, (n,).
+            covariance: over η/B, (n, n). sampled: of the row that is first at each direction, what a step adds to its squared
+            norm there, by points over what it is exactly, (P,); nan where there is no law.
+    """
+
+    directions: np.ndarray
+    times: np.ndarray
+    later: np.ndarray
+    covariance: np.ndarray
+    sampled: np.ndarray
+
+    def of(self, p: int, size: float) -> HittingLaw | None:
+        """When SGD finds direction p, with steps of this size over the batch; None where the points do not suffice."""
+        own = np.flatnonzero(self.directions == p)
+        if not own.size or abs(self.sampled[p] - 1) > _SAMPLED:
+            return None
+        values, vectors = np.linalg.eigh(size * self.covariance[np.ix_(own, own)])
+        spread = _gaussian(own.size) * np.sqrt(np.maximum(values, 0.0)) @ vectors.T
+        first = np.min(self.times[own] + size * self.later[own] + spread, axis=1)
+        return HittingLaw(float(first.mean()), float(first.std()))
+
+
+@lru_cache(maxsize=_ROWS)
+def _gaussian(count: int) -> np.ndarray:
+    """Standard, (points, count)."""
+    import scipy
+
+    return np.asarray(scipy.special.ndtri(scipy.stats.qmc.Sobol(count, seed=0).random_base2(_POINTS)))
+
+
+def passage_law(flow: AllRows, steps: Steps, found: np.ndarray) -> PassageLaw:
+    """Along the flow in `steps`, of the directions that it finds at `found` (P,): the first of them, as far as `_WORK` goes.
+
+    Valid to first order in the step size, where spreads and shifts are small shares of the times, and where `sampled` is near
+    1. Raises `InputError` where J is not symmetric: momentum, with a second layer that is trained.
+    """
+    pace = speed(flow.model.rule)
+    if flow.model.student.trained and pace != 1:
+        raise InputError("momentum moves rows alone: with a second layer that is trained no law is known")
+    path, allowed = _Path(flow, steps, found), _Allowed(int(_WORK / (2 * flow.cost)))
+    crossings, costates = list[tuple[int, int, float]](), list[_Costate]()
+    with suppress(InputError):
+        for rows in sorted(path.crossings.values(), key=lambda rows: rows[0][2]):
+            more = [_Costate.at(path, *one, allowed) for one in rows]
+            crossings, costates = [*crossings, *rows], [*costates, *more]
+    gradients, sampled = SampleGradients(flow.model, flow.kicks.noise), np.full(found.shape, np.nan)
+    later, covariance = _integrals(path, gradients, costates) if costates else (np.zeros(0), np.zeros((0, 0)))
+    for row, p, time in reversed(crossings):
+        state = flow.parts(path.state(time))
+        own = gradients.kicks(*state[:2], gradients.at(*state)).sum(axis=0)[row, row]
+        sampled[p] = own * pace**2 / (flow.kicks.of_row(*state, row) * state[1].sum(axis=0)[row, row])
+    directions, times = np.array([p for _, p, _ in crossings], dtype=int), np.array([one.time for one in costates])
+    return PassageLaw(directions, times, pace**2 * later, pace**2 * covariance, sampled)
+
+
+@dataclass
+class _Allowed:
+    """Evaluations that are left."""
+
+    left: int
+
+    def take(self) -> None:
+        self.left -= 1
+        if self.left < 0:
+            raise InputError("the flow is too long, or too stiff, for the law of SGD along it to be found here")
+
+
+class _Path:
+    """The flow in time.
+
+    Attributes:
+        begins: of its steps. crossings: of each direction that is found, row, direction and time, first to last, no later than
+            SGD may be where the law holds.
+    """
+
+    def __init__(self, flow: AllRows, steps: Steps, found: np.ndarray) -> None:
+        self.flow, self.steps, self.begins = flow, steps, np.array([begin for begin, _ in steps])
+        above = np.array([self._above(begin) for begin in self.begins])
+        self.crossings = dict[int, list[tuple[int, int, float]]]()
+        for p in np.flatnonzero((found > 0) & np.isfinite(found)).tolist():
+            own = sorted((self._crossed(above[:, row, p], row, p), row) for row in range(above.shape[1]))[:_ROWS]
+            self.crossings[p] = [(row, p, time) for time, row in own if time <= (1 + FLUCTUATIONS) * found[p]]
+
+    def state(self, time: float) -> np.ndarray:
+        """The vector of the flow."""
+        return self.steps[max(int(np.searchsorted(self.begins, time, "right")) - 1, 0)][1](time)
+
+    def _above(self, time: float) -> np.ndarray:
+        return np.abs(self.flow.correlations(self.state(time))) - FOUND
+
+    def _crossed(self, above: np.ndarray, row: int, p: int) -> float:
+        """Inf of what is there from the start, or never; `above`: at all begins."""
+        there = int(np.argmax(above >= 0))
+        if not there:
+            return np.inf
+        import scipy
+
+        def level(time: float) -> float:  # (by one step's own formula: the next one's may begin a rounding above)
+            return float(np.abs(self.flow.correlations(self.steps[there - 1][1](time)))[row, p] - FOUND)
+
+        begin, end = self.begins[there - 1 : there + 1]
+        return end if level(end) < 0 else float(scipy.optimize.brentq(level, begin, end))
+
+
+@dataclass(frozen=True, eq=False)
+class _Costate:
+    """λ of one crossing: G (L, m, m), M (L, m, P) and that of a second layer (m,), 0 of one that is fixed, until its time."""
+
+    path: _Path
+    time: float
+    value: Callable[[float], np.ndarray]
+
+    @classmethod
+    def at(cls, path: _Path, row: int, p: int, time: float, allowed: _Allowed) -> "_Costate":
+        import scipy
+
+        flow = path.flow
+        (blocks, m, P), eigenvalues = flow.shape, flow.rates.eigenvalues
+        overlap, gram, second = flow.parts(path.state(time))
+        turned, grown, *_ = flow.rates.of_all(overlap, gram, second)
+        X, C = flow.rates.fields(overlap, gram)
+        G, M = np.zeros((blocks, m, m)), np.zeros((blocks, m, P))
+        M[:, row, p] = 2 * eigenvalues * X[row, p] / C[row, row]
+        G[:, row, row] = -2 * eigenvalues * (X[row, p] / C[row, row]) ** 2
+        now = np.concatenate([G.ravel(), M.ravel(), np.zeros(m)]) / float(np.sum(M * turned) + np.sum(G * grown) / 2)
+
+        def back(before: float, packed: np.ndarray) -> np.ndarray:
+            allowed.take()
+            moved = _moved(flow, flow.parts(path.state(time - before)), _opened(flow.shape, packed))
+            return np.concatenate([x.ravel() for x in moved])
+
+        atol = 1e-3 * _COSTATE * np.abs(now).max()
+        solved = scipy.integrate.solve_ivp(back, (0.0, time), now, "RK23", rtol=_COSTATE, atol=atol, dense_output=True)
+        return cls(path, time, lambda t: solved.sol(time - t))
+
+
+Parts = tuple[np.ndarray, np.ndarray, np.ndarray]
+
+
+def _opened(shape: tuple[int, ...], packed: np.ndarray) -> Parts:
+    """G, M and that of the second layer."""
+    blocks, m, _ = shape
+    square = blocks * m * m
+    return packed[:square].reshape(blocks, m, m), packed[square:-m].reshape(shape), packed[-m:]
+
+
+def _along(flow: AllRows, state: Parts, costate: Parts) -> tuple[np.ndarray, np.ndarray]:
+    r"""$\langle\lambda_k,w_q\rangle$ and $\langle\lambda_k,v_l\rangle$ in each eigenspace."""
+    (overlap, gram, _), (G, M, _) = state, costate
+    return G @ overlap + M @ flow.model.directions.grams, G @ gram + M @ overlap.transpose(0, 2, 1)
+
+
+def _moved(flow: AllRows, state: Parts, costate: Parts) -> Parts:
+    """$J\\lambda$ in λ's own terms: what it loses in a unit of time."""
+    (overlap, gram, second), (G, M, layer) = state, costate
+    turned, mixed = _along(flow, state, costate)
+    grown = mixed + mixed.transpose(0, 2, 1)
+    norms = np.sqrt(np.einsum("ikk->k", gram))
+    largest = max(
+        np.abs(turned / norms[:, None]).max(), np.abs(grown / np.outer(norms, norms)).max(), np.abs(layer).max()
+    )
+    step = _STEP / largest if largest else _STEP
+    ends = [
+        flow.rates.coefficients(overlap + way * turned, gram + way * grown, second + way * layer)
+        for way in (step, -step)
+    ]
+    (A, dA), (B, dB) = [((x + y) / 2, (x - y) / (2 * step)) for x, y in zip(*[one[:2] for one in ends], strict=True)]
+    rows = dA + A @ G + G @ A
+    if flow.model.student.rows != "free":  # λ stays at right angles to the rows, which turn
+        radial = np.einsum("ikk->k", dA @ gram + dB @ overlap.transpose(0, 2, 1) + A @ mixed)
+        radial -= np.einsum("ikl,ikl->k", mixed, A) + np.einsum("ikp,ikp->k", turned, B)
+        rows = rows - np.diag(radial)
+    trained = [(x - y) / (2 * step) for x, y in zip(*[one[2] for one in ends], strict=True)]
+    return rows, dB + A @ M + G @ B, trained[0] if trained else layer
+
+
+def _integrals(path: _Path, gradients: SampleGradients, costates: list[_Costate]) -> tuple[np.ndarray, np.ndarray]:
+    """`later` and `covariance`, by Simpson's rule between times that are ends of steps, or at which a row is there."""
+    times = np.array([one.time for one in costates])
+    steps = path.begins[path.begins < times.max(initial=0.0)]
+    kept = steps[np.unique(np.linspace(0, len(steps) - 1, _INTERVALS).round().astype(int))]
+    ends = np.union1d(kept, times)
+    middles, wide = (ends[1:] + ends[:-1]) / 2, np.diff(ends)
+    found = [
+        [_at(path.flow, gradients, path.state(t), [one.value(min(t, one.time)) for one in costates]) for t in some]
+        for some in (ends, middles)
+    ]
+    later, covariance = np.zeros(len(costates)), np.zeros((len(costates), len(costates)))
+    for n, width in enumerate(wide):
+        waits = (times > ends[n]).astype(float)
+        three = (found[0][n], found[1][n], found[0][n + 1])
+        later += width * waits * np.average([one[0] for one in three], axis=0, weights=_SIMPSON)
+        covariance += width * np.outer(waits, waits) * np.average([one[1] for one in three], axis=0, weights=_SIMPSON)
+    return later, covariance
+
+
+def _at(
+    flow: AllRows, gradients: SampleGradients, y: np.ndarray, packed: list[np.ndarray]
+) -> tuple[np.ndarray, np.ndarray]:
+    r"""$-\lambda\cdot\mathrm{kick}$ (n,) and $E(\lambda_a\cdot g)(\lambda_b\cdot g)$ (n, n), at one time."""
+    state, student, eigenvalues = flow.parts(y), flow.model.student, flow.rates.eigenvalues
+    overlap, gram, _ = state
+    samples = gradients.at(*state)
+    kicks = gradients.kicks(overlap, gram, samples)
+    lost = np.einsum("ikk->k", kicks) / 2 if student.rows != "free" else np.zeros(len(samples.beta[0]))
+    kicks = kicks - gram * (lost[:, None] + lost)
+    shifts, seen, rest = [], [], []
+    for one in packed:
+        costate = _opened(flow.shape, one)
+        G, M, layer = costate
+        shifts.append(np.sum(M * lost[:, None] * overlap) - np.sum(G * kicks) / 2)
+        turned, mixed = _along(flow, state, costate)
+        # What λ_k sees of x, in the fields of directions and rows, and what is left of it.
+        known = np.concatenate([np.einsum("i,ikp->kp", eigenvalues, x) for x in (turned, mixed)], axis=1)
+        seen.append(known @ samples.inverse.T)
+        own = np.einsum("i,ikk->k", eigenvalues if student.whitened else np.ones_like(eigenvalues), mixed)
+        rest.append((G, M, turned, mixed, samples.beta @ own + samples.neuron @ layer))
+    points = gradients.points
+    along = np.stack(
+        [np.sum(samples.alpha * (points @ x.T), axis=1) + y for x, (*_, y) in zip(seen, rest, strict=True)], axis=1
+    )
+    square = along.T @ (along * samples.square[:, None])
+    if len(eigenvalues) > 1:
+        pairs = samples.alpha.T @ (samples.alpha * samples.square[:, None])
+        for a, (G, M, *_) in enumerate(rest):
+            for b, (*_, turned, mixed, _) in enumerate(rest):
+                whole = np.einsum(
+                    "i,ikl->kl", eigenvalues, mixed @ G.transpose(0, 2, 1) + turned @ M.transpose(0, 2, 1)
+                )
+                square[b, a] += np.sum((whole - seen[b] @ seen[a].T) * pairs)
+    return np.array(shifts), square
