@@ -104,11 +104,14 @@ def mutants(step: Step) -> Iterator[tuple[Path, Step]]:
 
 
 def survivors(derivation: Derivation, most: int | None = SAMPLE) -> list[str]:
-    """Checked steps that still hold once their equation is changed, or that have nothing that could be changed."""
+    """Checked steps that still hold once their equation is changed, or that have nothing that could be changed; all hold
+    as they are.
+    """
     found = []
     for step in derivation.steps:
         if step.is_definition:
             continue
+        step.verify()
         all_mutants = list(mutants(step))
         chosen = (
             all_mutants if most is None else random.Random(step.title).sample(all_mutants, min(most, len(all_mutants)))
