@@ -150,6 +150,22 @@ def test_the_constant_of_degree_two_has_a_closed_form(decay: float) -> None:
     assert shown == pytest.approx(1 - 1 / (2 * (2 * decay + 1)) + 1 / (2 * (2 * decay - 1)), rel=1e-13)
 
 
+@pytest.mark.parametrize(("degree", "decay"), [(3, 0.7), (4, 1.5)])
+def test_the_constant_of_other_degrees_is_the_integral_over_directions(degree: int, decay: float) -> None:
+    """Over x = p/k itself, u = 1 − q from s(q) at each; of degree 2, s(q)u is constant, and any power of it serves."""
+    begin, least = Channel(degree).threshold
+
+    def missed(x: float) -> float:
+        signal = begin * x ** (-2 * decay)
+        left = scipy.optimize.brentq(
+            lambda u: degree * u * (1 - u) ** (degree - 2) * signal - 1, 0, 1 - least, xtol=1e-15, rtol=1e-14
+        )
+        return signal * (1 - (1 - left) ** degree)
+
+    whole = scipy.integrate.quad(missed, 1e-6, 1, epsrel=1e-11, limit=200)[0] + 1e-6  # (signal·J·u → 1)
+    assert bayes.constant(Channel(degree), decay) == pytest.approx(whole + begin / (2 * decay - 1), rel=1e-8)
+
+
 @pytest.mark.parametrize("degree", [2, 3])
 def test_the_floor_is_derived(degree: int) -> None:
     """For J = 2 with the constant in closed form, too: β = ¾ gives 1 − 1/5 + 1."""
