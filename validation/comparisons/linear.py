@@ -94,7 +94,7 @@ def _judged(name: str, times: np.ndarray, predicted: float, run: LinearRun, phas
     broken = [one.sentence for one in phases.conditions[_RESTS_ON[name]] if not one.holds]
     if broken:
         return {"verdict": "outside", "reason": "; ".join(broken)} | summary(times, "sgd", float(run.step[-1]))
-    tolerance = ACCURACY + float(run.step[1] - run.step[0]) / predicted
+    tolerance = ACCURACY + float(run.step[1]) / predicted  # (the first save is at step 0)
     without = phases.residual_variance / noise2
     controls = {"twice": 2 * predicted}
     if abs(without - 1) >= 2 * tolerance:  # else no least-squares error to speak of
