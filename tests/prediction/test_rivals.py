@@ -1,5 +1,8 @@
 """Rows that race for a direction, and directions that race for a row, beside SGD of light rows in coordinates."""
 
+from types import SimpleNamespace
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -13,7 +16,8 @@ from theory.declared.rule import Rule
 from theory.declared.start import Start
 from theory.declared.student import two_homogeneous
 from theory.declared.target import Additive
-from theory.one_task.hitting_distribution import hitting_distribution
+from theory.one_task.hitting_distribution import HittingLaw, hitting_distribution
+from theory.prediction import rivals as race
 from theory.prediction.rivals import rivals
 
 H3, DIM = Activation.parse("h3"), 32
@@ -106,3 +110,33 @@ def test_without_noise_there_is_no_race() -> None:
     assert prediction is not None
     found = rivals(prediction, 1e-15)
     np.testing.assert_allclose(found, [[1, 1], [1, 1], [0, 0]], atol=1e-4)
+
+
+def test_a_race_of_exponential_times_has_closed_forms(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two rows, two directions, $P(T_{kp}>t)=e^{-\\lambda_{kp}t}$; steps of 3 % in time leave .03²/6 of a mean.
+
+    Of the first direction rows and directions race all the time. Of the second they do until the first is found:
+    $1-G_e=1-g+ge^{-st}$, s = λ_e + λ_00, g = λ_e/s.
+    """
+    rates = np.array([[1.0, 0.3], [0.2, 0.4]])
+    laws = {p: HittingLaw(1 / rates[p, p], 1 / rates[p, p], 0.0) for p in range(2)}
+    prediction: Any = SimpleNamespace(
+        teacher=SimpleNamespace(width=2),
+        selection=SimpleNamespace(directions=np.array([0, 1])),
+        activation=SimpleNamespace(information_exponent=3),
+        time_half=np.array([0.9, 2.0]),
+        last_time=2.0,
+        neuron=np.array([0, 1]),
+        sgd_law=lambda p, step_size, batch: laws[p],
+    )
+    monkeypatch.setattr(race, "_found", lambda _, times, *steps: 1 - np.exp(-rates[..., None] * times))
+    found = rivals(prediction, 1e-3)
+    times = race._times(prediction, laws)
+    assert race._moments(np.exp(-times / 2), times) == pytest.approx([2, 2], rel=5e-4)
+    for e, of in ((rates[0, 1], found.lost[0]), (rates[1, 0], 1 - found.mean[0]), (rates[1, 0], 1 - found.spread[0])):
+        assert of == pytest.approx(e / (1 + e), rel=5e-4)
+    (g, rate), (h, other) = ((e / (e + 1), e + 1 + rates[1, 1]) for e in (rates[1, 0], rates[0, 1]))
+    kept = 1 - g + g * rates[1, 1] / rate
+    assert found.lost[1] == pytest.approx(1 - (1 - found.lost[0]) * kept, rel=5e-4)
+    mean, square = (1 - h + h * (rates[1, 1] / other) ** n for n in (1, 2))
+    assert [found.mean[1], found.spread[1]] == pytest.approx([mean, np.sqrt(2 * square - mean**2)], rel=5e-4)
