@@ -124,11 +124,15 @@ def test_a_link_that_is_0_over_0_has_its_leap_and_its_exponents() -> None:
 
 
 def test_an_exponent_of_next_to_nothing_is_outside() -> None:
+    r"""$(E z\sin5z)^2=25e^{-25}$ of ½."""
     _, found = said(link="sin(5*z)", activation="h3", student_width=1, teacher_weights=(1.0,))
     for kind in ("information", "generative"):
         (one,) = found.of_quantity(f"{kind} exponent of the link")
         assert one.value == 1
         assert [x.split(":")[0] for x in one.reasons] == ["share"]
+        (share,) = [x for x in one.conditions if x.name == "share"]
+        assert share.value < share.limit
+        assert kind == "generative" or share.value == pytest.approx(50 * math.exp(-25), rel=1e-3)
 
 
 def test_what_labels_do_not_show_leaves_the_leaps(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -113,7 +113,7 @@ def test_without_noise_there_is_no_race() -> None:
 
 
 def test_a_race_of_exponential_times_has_closed_forms(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two rows, two directions, $P(T_{kp}>t)=e^{-\\lambda_{kp}t}$; steps of 3 % in time leave .03²/6 of a mean.
+    r"""Two rows, two directions, $P(T_{kp}>t)=e^{-\lambda_{kp}t}$; steps of 3 % in time leave .03²/6 of a mean.
 
     Of the first direction rows and directions race all the time. Of the second they do until the first is found:
     $1-G_e=1-g+ge^{-st}$, s = λ_e + λ_00, g = λ_e/s.
