@@ -44,6 +44,8 @@ def test_however_slowly_variance_falls_all_of_it_counts(alpha: float, beta: floa
     cut = features.truncated()
     assert features.trace == pytest.approx(float(zeta(2 * alpha)), rel=3e-7)
     assert cut.least + cut.signal.sum() == pytest.approx(float(zeta(2 * alpha + 2 * beta)), rel=3e-7)
+    # (Coordinates as they are have the target's own weights, j^(−β).)
+    assert cut.signal / cut.values == pytest.approx(np.arange(1.0, 101) ** (-2 * beta))
     assert features.equivalent().least > cut.least
 
 
