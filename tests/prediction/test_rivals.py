@@ -112,31 +112,45 @@ def test_without_noise_there_is_no_race() -> None:
     np.testing.assert_allclose(found, [[1, 1], [1, 1], [0, 0]], atol=1e-4)
 
 
+RATES = np.array([[1.0, 0.3], [0.2, 0.4]])
+
+
+def exponential(monkeypatch: pytest.MonkeyPatch, half: tuple[float, float], ever: float = 1.0) -> Any:
+    r"""A prediction of two rows, each nearest to its direction, where $P(T_{kp}>t)=1-c+ce^{-\lambda_{kp}t}$, c = `ever`."""
+    monkeypatch.setattr(race, "_found", lambda _, times, *steps: ever * (1 - np.exp(-RATES[..., None] * times)))
+    return SimpleNamespace(
+        teacher=SimpleNamespace(width=2),
+        selection=SimpleNamespace(directions=np.array([0, 1])),
+        activation=SimpleNamespace(information_exponent=3),
+        time_half=np.array(half),
+        last_time=2.0,
+        neuron=np.array([0, 1]),
+        sgd_law=lambda p, step_size, batch: HittingLaw(1 / RATES[p, p], 1 / RATES[p, p], 0.0),
+    )
+
+
 def test_a_race_of_exponential_times_has_closed_forms(monkeypatch: pytest.MonkeyPatch) -> None:
-    r"""Two rows, two directions, $P(T_{kp}>t)=e^{-\lambda_{kp}t}$; steps of 3 % in time leave .03²/6 of a mean.
+    """Steps of 3 % in time leave .03²/6 of a mean.
 
     Of the first direction rows and directions race all the time. Of the second they do until the first is found:
     $1-G_e=1-g+ge^{-st}$, s = λ_e + λ_00, g = λ_e/s.
     """
-    rates = np.array([[1.0, 0.3], [0.2, 0.4]])
-    laws = {p: HittingLaw(1 / rates[p, p], 1 / rates[p, p], 0.0) for p in range(2)}
-    prediction: Any = SimpleNamespace(
-        teacher=SimpleNamespace(width=2),
-        selection=SimpleNamespace(directions=np.array([0, 1])),
-        activation=SimpleNamespace(information_exponent=3),
-        time_half=np.array([0.9, 2.0]),
-        last_time=2.0,
-        neuron=np.array([0, 1]),
-        sgd_law=lambda p, step_size, batch: laws[p],
-    )
-    monkeypatch.setattr(race, "_found", lambda _, times, *steps: 1 - np.exp(-rates[..., None] * times))
+    prediction = exponential(monkeypatch, (0.9, 2.0))
     found = rivals(prediction, 1e-3)
-    times = race._times(prediction, laws)
+    times = race._times(prediction, {p: prediction.sgd_law(p, 1e-3, 1) for p in range(2)})
     assert race._moments(np.exp(-times / 2), times) == pytest.approx([2, 2], rel=5e-4)
-    for e, of in ((rates[0, 1], found.lost[0]), (rates[1, 0], 1 - found.mean[0]), (rates[1, 0], 1 - found.spread[0])):
+    (other, row), own = (RATES[0, 1], RATES[1, 0]), RATES[1, 1]
+    for e, of in ((other, found.lost[0]), (row, 1 - found.mean[0]), (row, 1 - found.spread[0])):
         assert of == pytest.approx(e / (1 + e), rel=5e-4)
-    (g, rate), (h, other) = ((e / (e + 1), e + 1 + rates[1, 1]) for e in (rates[1, 0], rates[0, 1]))
-    kept = 1 - g + g * rates[1, 1] / rate
-    assert found.lost[1] == pytest.approx(1 - (1 - found.lost[0]) * kept, rel=5e-4)
-    mean, square = (1 - h + h * (rates[1, 1] / other) ** n for n in (1, 2))
+    (g, rate), (h, later) = ((e / (e + 1), e + 1 + own) for e in (row, other))
+    assert found.lost[1] == pytest.approx(1 - (1 - found.lost[0]) * (1 - g + g * own / rate), rel=5e-4)
+    mean, square = (1 - h + h * (own / later) ** n for n in (1, 2))
     assert [found.mean[1], found.spread[1]] == pytest.approx([mean, np.sqrt(2 * square - mean**2)], rel=5e-4)
+
+
+def test_a_row_that_no_direction_gets_is_not_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With times that are infinite in a fifth of the runs, and a second direction that the flow does not find."""
+    c, other = 0.8, RATES[0, 1]
+    found = rivals(exponential(monkeypatch, (0.9, np.inf), c), 1e-3)
+    assert found.lost[0] == pytest.approx(1 - c * (1 - c + c / (1 + other)) - (1 - c) ** 2, rel=5e-4)
+    assert np.isnan([x[1] for x in found]).all()
