@@ -18,7 +18,7 @@ from theory.declared.student import two_homogeneous
 from theory.declared.target import Additive
 from theory.one_task.hitting_distribution import HittingLaw, hitting_distribution
 from theory.prediction import rivals as race
-from theory.prediction.rivals import rivals
+from theory.prediction.rivals import Rivals, rivals
 
 H3, DIM = Activation.parse("h3"), 32
 
@@ -112,11 +112,12 @@ def test_without_noise_there_is_no_race() -> None:
     np.testing.assert_allclose(found, [[1, 1], [1, 1], [0, 0]], atol=1e-4)
 
 
-RATES = np.array([[1.0, 0.3], [0.2, 0.4]])
+#: Row 1 has direction 0 first, row 0 direction 1.
+RATES = np.array([[0.2, 0.4], [1.0, 0.3]])
 
 
 def exponential(monkeypatch: pytest.MonkeyPatch, half: tuple[float, float], ever: float = 1.0) -> Any:
-    r"""A prediction of two rows, each nearest to its direction, where $P(T_{kp}>t)=1-c+ce^{-\lambda_{kp}t}$, c = `ever`."""
+    r"""A prediction of two rows and two directions, where $P(T_{kp}>t)=1-c+ce^{-\lambda_{kp}t}$, c = `ever`."""
     monkeypatch.setattr(race, "_found", lambda _, times, *steps: ever * (1 - np.exp(-RATES[..., None] * times)))
     return SimpleNamespace(
         teacher=SimpleNamespace(width=2),
@@ -124,8 +125,8 @@ def exponential(monkeypatch: pytest.MonkeyPatch, half: tuple[float, float], ever
         activation=SimpleNamespace(information_exponent=3),
         time_half=np.array(half),
         last_time=2.0,
-        neuron=np.array([0, 1]),
-        sgd_law=lambda p, step_size, batch: HittingLaw(1 / RATES[p, p], 1 / RATES[p, p], 0.0),
+        neuron=np.array([1, 0]),
+        sgd_law=lambda p, step_size, batch: HittingLaw(1 / RATES[1 - p, p], 1 / RATES[1 - p, p], 0.0),
     )
 
 
@@ -133,13 +134,13 @@ def test_a_race_of_exponential_times_has_closed_forms(monkeypatch: pytest.Monkey
     """Steps of 3 % in time leave .03²/6 of a mean.
 
     Of the first direction rows and directions race all the time. Of the second they do until the first is found:
-    $1-G_e=1-g+ge^{-st}$, s = λ_e + λ_00, g = λ_e/s.
+    $1-G_e=1-g+ge^{-st}$, s = λ_e + λ_10, g = λ_e/s.
     """
     prediction = exponential(monkeypatch, (0.9, 2.0))
     found = rivals(prediction, 1e-3)
     times = race._times(prediction, {p: prediction.sgd_law(p, 1e-3, 1) for p in range(2)})
     assert race._moments(np.exp(-times / 2), times) == pytest.approx([2, 2], rel=5e-4)
-    (other, row), own = (RATES[0, 1], RATES[1, 0]), RATES[1, 1]
+    (other, row), own = (RATES[1, 1], RATES[0, 0]), RATES[0, 1]
     for e, of in ((other, found.lost[0]), (row, 1 - found.mean[0]), (row, 1 - found.spread[0])):
         assert of == pytest.approx(e / (1 + e), rel=5e-4)
     (g, rate), (h, later) = ((e / (e + 1), e + 1 + own) for e in (row, other))
@@ -150,7 +151,25 @@ def test_a_race_of_exponential_times_has_closed_forms(monkeypatch: pytest.Monkey
 
 def test_a_row_that_no_direction_gets_is_not_lost(monkeypatch: pytest.MonkeyPatch) -> None:
     """With times that are infinite in a fifth of the runs, and a second direction that the flow does not find."""
-    c, other = 0.8, RATES[0, 1]
+    c, other = 0.8, RATES[1, 1]
     found = rivals(exponential(monkeypatch, (0.9, np.inf), c), 1e-3)
     assert found.lost[0] == pytest.approx(1 - c * (1 - c + c / (1 + other)) - (1 - c) ** 2, rel=5e-4)
     assert np.isnan([x[1] for x in found]).all()
+
+
+def test_with_a_linear_term_no_row_overtakes_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    prediction = exponential(monkeypatch, (0.9, 2.0))
+    prediction.activation.information_exponent = 1
+    np.testing.assert_array_equal(rivals(prediction, 1e-3), [[1, 1], [1, 1], [0, 0]])
+
+
+def test_a_tenth_off_the_mean_a_fiftieth_of_the_runs_and_three_tenths_of_the_flows_time_are_little() -> None:
+    found = Rivals(np.array([0.902, 0.898]), np.ones(2), np.array([0.0198, 0.0202]))
+    laws = [HittingLaw(mean, 0.4, 0.0) for mean in (1.81, 1.79, 2.19, 2.21)]  # beside 2
+    for conditions, values, holds in (
+        ([found.alone(p) for p in range(2)], [0.098, 0.102], [True, False]),
+        ([found.kept(p) for p in range(2)], [0.0198, 0.0202], [True, False]),
+        ([race.scattered(2.0, law) for law in laws], [0.295, 0.305, 0.295, 0.305], [True, False, True, False]),
+    ):
+        assert [one.value for one in conditions] == pytest.approx(values)
+        assert [one.holds for one in conditions] == holds
