@@ -538,7 +538,9 @@ def test_a_direction_by_the_flow_of_all_is_judged_by_what_steps_add() -> None:
 
 @pytest.mark.parametrize("text", ["relu(z)", "abs(z)"])
 def test_low_exponents_of_several_directions_are_judged(text: str) -> None:
-    """Flow and SGD; the flow that one task says of each direction would be rejected."""
+    """Flow and SGD; the flow that one task says of each direction would be rejected. (Of relu at four times the step the second
+    direction is too far from the flow.)
+    """
     activation, teacher = Activation.parse(text), Teacher.power_law(2, 1.0, 24)
     initial = draw_initial_state(teacher, Student(3, 0.05), seed=2)
     prediction = predict(activation, teacher, initial)
@@ -547,7 +549,7 @@ def test_low_exponents_of_several_directions_are_judged(text: str) -> None:
     assert [one.valid for one in alone] == [False, False]
     assert [told.alone[q] for q in (0, 1)] == [one.reasons for one in alone]
     end = 1.3 * float(told.half.max())
-    size = 0.02 / max(float(way.kicks[q]) for q, way in told.ways.items())
+    size = 0.005 / max(float(way.kicks[q]) for q, way in told.ways.items())
     runs = Runs(step_size=size, steps=int(end / size), replicas=24)
     compared = compare(additive_case(activation, teacher, initial, runs))
     rows, ((_, picture), _) = compared.rows, compared.figures

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from scipy.interpolate import CubicSpline
 from dynamics.declared.flow import declared_flow
 from dynamics.declared.population import declared_loss
 from emergence.models.declared_problem import DeclaredProblem, resolve
-from theory.declared.emergence import FOUND
+from theory.declared.emergence import FOUND, MEAN_STEPS
 from theory.declared.flow import speed
 from theory.declared.known import Condition, Known
 from theory.declared.predict import predict
@@ -182,7 +183,7 @@ def test_rows_notes_and_picture_are_of_what_was_run(found: dict) -> None:
         full, fine = (readings(found["model"], run, flow)[one.quantity][~lost] for run in (ran[SGD], half))
         kept = readings(found["model"], ran[SGD], flow)[one.quantity].mean() - full.mean()
         assert one.details["shift"] == pytest.approx(2 * (full.mean() - fine.mean()) + kept, rel=1e-9)
-    *of_sgd, emerged = rows
+    *of_sgd, emerged, taken = rows
     assert (emerged["quantity"], emerged["verdict"]) == ("emergence of direction 1", "agrees")
     left = {
         one.quantity: f"37 of 256 replicas diverged, and {one.quantity} of those left is no mean of SGD"
@@ -195,8 +196,11 @@ def test_rows_notes_and_picture_are_of_what_was_run(found: dict) -> None:
         }
         for one in judged
     ]  # fmt: skip
-    assert notes[-1] == f"Emergence of direction 1: {emerged['reason']}."
-    (*whole, _), (note,) = compare._rows(found["model"], found, {"no decay": fast}, known)
+    assert (taken["quantity"], taken["verdict"]) == ("steps of SGD to direction 1", "agrees")
+    assert notes[-2:] == [
+        f"Emergence of direction 1: {emerged['reason']}.", f"Steps of SGD to direction 1: {taken['reason']}.",
+    ]  # fmt: skip
+    (*whole, _, _), (*_, note) = compare._rows(found["model"], found, {"no decay": fast}, known)
     sound = measurements(found["model"], flow, (found[DOUBLE], found[SGD], half), {"no decay": fast})
     assert [(row["verdict"], row["reason"]) for row in whole] == [(verdict_of(one).verdict, "") for one in sound]
     assert note == notes[-1]
@@ -272,6 +276,37 @@ def test_each_direction_is_judged_at_its_own_time(monkeypatch: pytest.MonkeyPatc
     dense = xr.Dataset(coords={"time": np.arange(0.0, 10.0, 0.25)})
     rows = compare.emergences(None, SimpleNamespace(dataset=dense), known)  # type: ignore[arg-type]
     assert [row["verdict"] for row in rows] == ["disagrees", "agrees"]
+
+
+@pytest.mark.parametrize(
+    ("mean", "lost", "verdict", "reason"),
+    [
+        (1000.0, 0, "agrees", "interval 980 to 1040"),
+        (1052.0, 0, "agrees", "interval 980 to 1040"),  # (10 of records, and standard errors of 1)
+        (1060.0, 0, "disagrees", "interval 980 to 1040"),
+        (960.0, 0, "disagrees", "interval 980 to 1040"),
+        (1000.0, 2, "not judged", "2 of 64 replicas are not there at the run's end"),
+        (1000.0, -2, "not judged", "2 replicas diverged"),
+    ],
+)
+def test_the_mean_of_sgd_is_judged_by_its_interval(
+    mean: float, lost: int, verdict: str, reason: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of steps 0.1 long; wrong theories take half of the steps, and twice as many."""
+    steps = mean + 8 * np.tile([-1.0, 1.0], 32)
+    steps[: max(lost, 0)] = np.inf
+    monkeypatch.setattr(compare, "emergence_times", lambda *_: 0.1 * np.stack([np.full(64, 7.0), steps], axis=1))
+    record = np.arange(0, 2001, 10)
+    data = xr.Dataset(coords={"time": ("time", 0.1 * record), "step": ("time", record)})
+    run: Any = SimpleNamespace(dataset=data, diverged=np.arange(64) < -lost)
+    one = Known(MEAN_STEPS, 1010.0, "steps", "", place=2, low=980.0, high=1040.0)
+    (row,) = compare.emergences_of_sgd(None, run, [one, replace(one, low=np.nan)])  # type: ignore[arg-type]
+    assert (row["verdict"], row["reason"], row["predicted"]) == (verdict, reason, 1010.0)
+    if np.isfinite(steps).all():
+        assert row["measured_mean"] == pytest.approx(mean)
+    outside = replace(one, conditions=(Condition("x", False, 2.0, 1.0, "x is 2"),))
+    (row,) = compare.emergences_of_sgd(None, run, [outside])  # type: ignore[arg-type]
+    assert (row["verdict"], row["reason"]) == ("outside", "x is 2")
 
 
 def test_a_short_emergence_in_a_long_run_is_judged_by_its_interval() -> None:

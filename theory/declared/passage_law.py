@@ -36,8 +36,8 @@ from theory.prediction.rivals import FLUCTUATIONS
 
 REFERENCE = "derived; noise of single steps along the flow of all rows, theory.declared.passage_law"
 
-#: A flow in time: begins of its steps, and its vector at times from there to the next.
-Steps = list[tuple[float, Callable[[float], np.ndarray]]]
+#: A flow in time: where each of its steps begins and ends, and its vector at times between.
+Steps = list[tuple[float, float, Callable[[float], np.ndarray]]]
 
 #: Tolerance of λ; and of how many rows of a direction the law is at most.
 _COSTATE, _ROWS = 1e-3, 4
@@ -132,8 +132,8 @@ class _Path:
     """
 
     def __init__(self, flow: AllRows, steps: Steps, found: np.ndarray) -> None:
-        self.flow, self.steps, self.begins = flow, steps, np.array([begin for begin, _ in steps])
-        above = np.array([self._above(begin) for begin in self.begins])
+        self.flow, self.steps, self.begins = flow, steps, np.array([begin for begin, *_ in steps])
+        above = np.array([self._above(time) for time in (*self.begins, steps[-1][1])])
         self.crossings = dict[int, list[tuple[int, int, float]]]()
         for p in np.flatnonzero((found > 0) & np.isfinite(found)).tolist():
             own = sorted((self._crossed(above[:, row, p], row, p), row) for row in range(above.shape[1]))[:_ROWS]
@@ -141,7 +141,7 @@ class _Path:
 
     def state(self, time: float) -> np.ndarray:
         """The vector of the flow."""
-        return self.steps[max(int(np.searchsorted(self.begins, time, "right")) - 1, 0)][1](time)
+        return self.steps[max(int(np.searchsorted(self.begins, time, "right")) - 1, 0)][2](time)
 
     def _above(self, time: float) -> np.ndarray:
         return np.abs(self.flow.correlations(self.state(time))) - FOUND
@@ -154,9 +154,9 @@ class _Path:
         import scipy
 
         def level(time: float) -> float:  # (by one step's own formula: the next one's may begin a rounding above)
-            return float(np.abs(self.flow.correlations(self.steps[there - 1][1](time)))[row, p] - FOUND)
+            return float(np.abs(self.flow.correlations(self.steps[there - 1][2](time)))[row, p] - FOUND)
 
-        begin, end = self.begins[there - 1 : there + 1]
+        begin, end, _ = self.steps[there - 1]
         return end if level(end) < 0 else float(scipy.optimize.brentq(level, begin, end))
 
 

@@ -264,7 +264,7 @@ class _Watch:
                 if times is self.found:
                     self.rows[p] = np.abs(flow.correlations(y))[:, p].argmax()
         self._now = now
-        self.steps.append((before, between))
+        self.steps.append((before, now, between))
 
     def kicks(self) -> np.ndarray:
         """What steps add to the squared norm of the row that finds each direction, until then, (P,); 0 if none does."""
@@ -272,11 +272,11 @@ class _Watch:
 
     def _kicked(self, p: int) -> float:
         """By Simpson's rule, on a share of the solver's steps and their middles."""
-        ends = [before for before, _ in self.steps if before < self.found[p]]
+        ends = [before for before, *_ in self.steps if before < self.found[p]]
         kept = np.unique(np.linspace(0, len(ends) - 1, _INTERVALS).round().astype(int))
         nodes = np.append(np.array(ends)[kept], self.found[p])
         rates = [
-            self.flow.kick(self.steps[np.searchsorted(ends, t, "right") - 1][1](t), int(self.rows[p]))
+            self.flow.kick(self.steps[np.searchsorted(ends, t, "right") - 1][2](t), int(self.rows[p]))
             for t in _with_middles(nodes)
         ]
         return float(scipy.integrate.simpson(rates, x=_with_middles(nodes)))

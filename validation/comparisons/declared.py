@@ -299,7 +299,8 @@ def _rows(
     rows: list[Row] = [dict(zip((*COLUMNS, "reason"), row, strict=True)) for row in values]
     times = emergences(model, found[FLOW], known.of_quantity(FOUND))
     times += emergences_of_sgd(model, found[SGD], known.of_quantity(MEAN_STEPS))
-    notes = [f"{row['quantity'].capitalize()}: {row['reason']}." for row in (*rows, *times) if row["reason"]]
+    told = [(str(row["quantity"]), row["reason"]) for row in (*rows, *times) if row["reason"]]
+    notes = [f"{name[0].upper()}{name[1:]}: {reason}." for name, reason in told]
     notes += [] if values else [TOO_FEW]
     return [*rows, *times], notes
 
