@@ -41,9 +41,11 @@ from theory.declared.steps_of_rows import largest_at_rest, largest_at_the_start,
 from theory.declared.student import Student, committee, two_homogeneous
 from theory.declared.target import Additive, Classes, Polynomial, symbols
 from theory.one_task.plateau import plateau
+from theory.one_task.stability import largest_held_by_all
 from theory.prediction.validity import of_step
 
 H3 = Activation.parse("h3")
+BLOCKS = Inputs.blocks((3.0, 2), (1.0, 4))
 DIM, SCALE = 100, 0.01
 SPHERE, LIGHT = committee(H3, 1, rows="sphere"), two_homogeneous(H3, 1)
 
@@ -479,8 +481,8 @@ def test_beyond_a_step_mean_squares_about_rest_grow() -> None:
 
 @pytest.mark.parametrize(
     ("inputs", "batch"),
-    [(Inputs.isotropic(8), 1), (Inputs.isotropic(8), 8), (Inputs.blocks((3.0, 2), (1.0, 6)), 1)],
-    ids=["equal", "batch", "blocks"],
+    [(Inputs.isotropic(6), 1), (Inputs.isotropic(6), 8), (BLOCKS, 1), (BLOCKS, 8), (Inputs.spiked(6, 3.0), 8)],
+    ids=["equal", "batch", "blocks", "blocks-batch", "spike-batch"],
 )
 @pytest.mark.parametrize(
     ("text", "shape"),
@@ -490,19 +492,20 @@ def test_of_a_single_row_the_whole_covariance_of_errors_stands_that_step(
     text: str, shape: str, inputs: Inputs, batch: int
 ) -> None:
     """C → C − η(GC + CG) + η²{E gg'Cgg'/B + (1 − 1/B)GCG}, g the gradient in R^d (and of b): η is one over the largest
-    eigenvalue of the last over the middle, exact in isotropic inputs, a few per cent off in others. To leading order in d, h3:
-    2.4 times that; samples and the mean step each by itself, tanh, B = 8: .8 of it.
+    eigenvalue of the last over the middle. To leading order in d, h3: 2.4 times that; samples and the mean step each by
+    itself, tanh, B = 8: .8 of it; in blocks the fastest direction for all in the mean step, B = 8: .87.
     """
     activation, weight, light, trained = Activation.parse(text), 0.7, shape == "homogeneous", shape == "trained"
-    (points, weights), draws, rng = gauss_hermite(48), 2000, np.random.default_rng(5)
+    # (Three points have a Gaussian's moments up to the fifth.)
+    (points, weights), (other, chance) = gauss_hermite(120), product_rule(*[gauss_hermite(3)] * 5)
     spread = np.sqrt(np.repeat(inputs.eigenvalues, inputs.multiplicities))
-    x = rng.standard_normal((points.size, draws, spread.size)) * spread
-    x[:, :, 0] = (points * spread[0])[:, None]  # along the row: each point as often as its weight says
+    x = np.empty((points.size, chance.size, spread.size))
+    x[:, :, 0], x[:, :, 1:] = (points * spread[0])[:, None], other * spread[1:]
     value, slope = (np.asarray(activation.arrays(order)(x[:, :, 0])) for order in (0, 1))
     g = np.sqrt(weight) * slope[..., None] * x if light else weight * slope[..., None] * x
     g[..., 0] = 2 * np.sqrt(weight) * value if light else g[..., 0] * (shape != "sphere")
     g = np.concatenate([g, trained * value[..., None]], axis=-1)
-    weighing = np.repeat(weights / draws, draws)
+    weighing = np.outer(weights, chance).ravel()
     g = g.reshape(weighing.size, -1)
     rates, axes = np.linalg.eigh((g.T * weighing) @ g)
     g = g @ axes[:, rates > 1e-9 * rates[-1]]
@@ -517,77 +520,85 @@ def test_of_a_single_row_the_whole_covariance_of_errors_stands_that_step(
     student = replace(student, activation=activation)
     rule = Rule(1e-9, batch=batch)
     model = DeclaredModel(Directions.eigenvectors(inputs, [0]), Additive(activation, (weight,)), student, rule)
-    assert largest_at_rest(model) == pytest.approx(edge, rel=0.02 if inputs.is_isotropic else 0.1)
+    assert largest_at_rest(model) == pytest.approx(edge, rel=0.01 if text == "tanh" else 1e-3)
 
 
+@pytest.mark.parametrize("text", ["h3", "tanh"])
 @pytest.mark.parametrize("trained", [True, False])
-def test_beyond_a_step_mean_squares_about_the_rest_of_a_committee_grow(trained: bool) -> None:
-    """The first of three rows at rest is moved a little in another direction; gradients of all rows and of b, in R^d."""
+def test_beyond_a_step_mean_squares_about_the_rest_of_a_committee_grow(trained: bool, text: str) -> None:
+    """The first of three rows at rest is moved a little in another direction; gradients of all rows and of b, in R^d. With
+    second layers of the others as they begin, 0.1, tanh: 1.5 of it; in 6000 steps of 0.75 of that runs left their rest.
+    """
     weights, count, dim, rng = (0.7, 0.5, 0.4), 20_000, 300, np.random.default_rng(3)
-    student = committee(H3, 3, (0.1,) * 3 if trained else weights, trained)
+    activation = Activation.parse(text)
+    student = committee(activation, 3, (0.1,) * 3 if trained else weights, trained)
     directions = Directions.orthonormal(Inputs.isotropic(dim), 3)
-    model = DeclaredModel(directions, Additive(H3, weights), student, Rule(1e-9))
-    second = np.array(weights if not trained else (0.7, 0.1, 0.1))  # (two that have not grown yet)
-    x = rng.standard_normal((count, dim))
-    value, slope = sigma(x[:, :3])
+    model = DeclaredModel(directions, Additive(activation, weights), student, Rule(1e-9))
+    second, x = np.array(weights), rng.standard_normal((count, dim))
+    value, slope = (activation.arrays(order)(x[:, :3]) for order in (0, 1))
     on = (second[0] * slope[:, 0] * x[:, 3]) ** 2
     length = (second * slope) ** 2 @ np.ones(3) * np.sum(x**2, axis=1) + trained * np.sum(value**2, axis=1)
     assert largest_at_rest(model) == pytest.approx(2 * on.mean() / (length * on).mean(), rel=0.15)
 
 
+@pytest.mark.parametrize("weights", [(0.7,), (0.8, 0.6), (0.3,) * 10])
+@pytest.mark.parametrize("text", ["h3", "h2", "tanh", "relu"])
+def test_rows_that_are_2_homogeneous_hold_what_those_of_the_additive_model_do(
+    text: str, weights: tuple[float, ...]
+) -> None:
+    """By another derivation, of noise that all share: without it ten rows of relu, batch 1, held 5 times that."""
+    activation, dim, count = Activation.parse(text), 100, len(weights)
+    directions, target = Directions.orthonormal(Inputs.isotropic(dim), count), Additive(activation, weights)
+    for batch, least in (
+        (1, 0.95),
+        (30, 0.75),
+        (10**9, 0.995),
+    ):  # (of some batch what the mean step adds is an upper bound)
+        model = DeclaredModel(directions, target, two_homogeneous(activation, count), Rule(1e-9, batch=batch))
+        share = largest_at_rest(model) / largest_held_by_all(activation, weights, dim, batch)
+        assert (1 - 1e-3 if count == 1 else least) < share < 1.05
+
+
 @pytest.mark.parametrize(
-    ("text", "shape"),
+    ("inputs", "places", "left"),
     [
-        ("h3", "homogeneous"),
-        ("h3", "free"),
-        ("tanh", "free"),
-        ("tanh", "trained"),
-        ("tanh", "sphere"),
-        ("relu", "free"),
+        (Inputs.isotropic(12), (0, 1, 2), 1.0),
+        (Inputs.blocks((3.0, 6), (1.0, 6)), (0, 1, 6), 3.0),
+        (Inputs.spiked(12, 3.0), (0, 1, 2), 1.0),
     ],
+    ids=["equal", "blocks", "spike"],
 )
-def test_of_a_large_batch_rows_at_rest_stand_what_the_mean_step_does(text: str, shape: str) -> None:
-    """Two over the largest eigenvalue of E gg', g the gradient of all rows at rest and of b in R^d; not B times one's."""
-    weights, count, dim, rng = np.array([0.8, 0.6, 0.4]), 40_000, 12, np.random.default_rng(4)
-    activation, light = Activation.parse(text), shape == "homogeneous"
-    trained, rows = shape == "trained", "sphere" if shape == "sphere" else "free"
-    student = LIGHT if light else committee(activation, 3, tuple(weights), trained, rows=rows)
-    x = rng.standard_normal((count, dim))
-    value, slope = (activation.arrays(order)(x[:, :3]) for order in (0, 1))
-    gradients = (slope * (np.sqrt(weights) if light else weights))[:, :, None] * x[:, None]
-    own = np.arange(3)
+@pytest.mark.parametrize("shape", ["free", "trained", "sphere", "homogeneous", "whitened"])
+@pytest.mark.parametrize("text", ["h3", "h2", "z+0.3*h3", "h2+0.5*h3", "tanh", "relu"])
+def test_of_a_large_batch_rows_at_rest_stand_what_the_mean_step_does(
+    text: str, shape: str, inputs: Inputs, places: tuple[int, ...], left: float
+) -> None:
+    """Two over the largest eigenvalue of E gg', g the gradient of three rows and of b, by a quadrature over their fields and
+    one more of the largest variance left; not B times one's. Without two rows that turn to each other, on the sphere, h2: .5
+    of the eigenvalue; without what others' own have in common, trained relu: .72; all at the first one's variance, tanh in
+    blocks: 1.7.
+    """
+    activation, weights, own = Activation.parse(text), np.array([0.8, 0.8, 0.5]), np.arange(3)
+    light, trained, white = shape in ("homogeneous", "whitened"), shape == "trained", shape == "whitened"
+    z, chance = product_rule(*[gauss_hermite(36)] * 3, gauss_hermite(2))
+    spread = np.sqrt([*(inputs.eigenvalues[inputs.block_of(place)] for place in places), left])
+    x = z * spread
+    fields = (z if white else x)[:, :3]
+    value, slope = (np.asarray(activation.arrays(order)(fields)) for order in (0, 1))
+    g = (slope * (np.sqrt(weights) if light else weights))[:, :, None] * x[:, None]
     if light or shape == "sphere":
-        gradients[:, own, own] = 2 * np.sqrt(weights) * value * light
-    whole = np.concatenate([gradients.reshape(count, -1), value], axis=1) if trained else gradients.reshape(count, -1)
-    edge = 2 / np.linalg.eigvalsh(whole.T @ whole / count)[-1]
-    directions = Directions.orthonormal(Inputs.isotropic(dim), 3)
-    target = Additive(activation, tuple(weights))
-    many, one = (largest_at_rest(DeclaredModel(directions, target, student, Rule(1e-9, batch=b))) for b in (10**6, 1))
-    assert many == pytest.approx(edge, rel=0.25)
-    assert 10**6 * one > 1000 * edge
-
-
-@pytest.mark.parametrize("inputs", [Inputs.isotropic(12), Inputs.blocks((3.0, 6), (1.0, 6))], ids=["equal", "blocks"])
-@pytest.mark.parametrize(
-    ("text", "shape"),
-    [("h3", "free"), ("tanh", "free"), ("z+0.3*h3", "free"), ("z+0.3*h3", "trained"), ("tanh", "sphere")],
-)
-def test_of_two_rows_that_are_alike_and_odd_the_mean_step_is_exact(text: str, shape: str, inputs: Inputs) -> None:
-    """Two over the largest eigenvalue of E gg' by a quadrature over both fields and one more of the same variance."""
-    activation, weight, trained = Activation.parse(text), 0.6, shape == "trained"
-    x, chance = product_rule(gauss_hermite(96), gauss_hermite(96), gauss_hermite(2))
-    x = x * np.sqrt(inputs.eigenvalues[0])
-    value, slope = (np.asarray(activation.arrays(order)(x[:, :2])) for order in (0, 1))
-    g = weight * slope[:, :, None] * x[:, None]
-    if shape == "sphere":
-        g[:, [0, 1], [0, 1]] = 0.0
+        g[:, own, own] = 2 * np.sqrt(weights) * value * light * (spread[:3] if white else 1.0)
     g = np.concatenate([g.reshape(len(x), -1), value * trained], axis=1)
-    student = committee(activation, 2, (weight,) * 2, trained, rows="sphere" if shape == "sphere" else "free")
-    target = Additive(activation, (weight,) * 2)
-    model = DeclaredModel(Directions.eigenvectors(inputs, [0, 1]), target, student, Rule(1e-9, batch=10**12))
     edge = 2 / np.linalg.eigvalsh((g.T * chance) @ g)[-1]
-    # (Of tanh at variance 3 the 64 points behind it are off by 5e-4.)
-    assert largest_at_rest(model) == pytest.approx(edge, rel=1e-3 if text == "tanh" else 1e-6)
+    student = committee(activation, 3, tuple(weights), trained, rows="sphere" if shape == "sphere" else "free")
+    if light:
+        student = replace(two_homogeneous(activation, 3), whitened=white)
+    directions = Directions.eigenvectors(inputs, places, 1.0 if white else None)
+    target = Additive(activation, tuple(weights))
+    many, one = (largest_at_rest(DeclaredModel(directions, target, student, Rule(1e-9, batch=b))) for b in (10**12, 1))
+    # (Errors of both quadratures: of kinks 1/n, of tanh at variance 3.)
+    assert many == pytest.approx(edge, rel={"relu": 0.02, "tanh": 0.01}.get(text, 1e-6))
+    assert 10**12 * one > 1e9 * edge
 
 
 @pytest.mark.parametrize(("kind", "beta"), [("heavy", 0.9), ("nesterov", 0.5), ("average", 0.9)])

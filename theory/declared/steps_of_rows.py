@@ -4,12 +4,14 @@ Isotropic inputs and orthonormal directions: the second order of a step on the w
 (`theory.declared.passage`). Any others: to leading order in the number of inputs, at the start.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 
 import numpy as np
+from scipy.optimize import brentq
+from scipy.sparse.linalg import LinearOperator, eigsh
 
 from theory.core.activation import Activation
 from theory.core.errors import InputError
@@ -33,8 +35,10 @@ from theory.prediction.greedy import select
 from theory.prediction.validity import MOVED, Condition, own_noise
 
 BOUND = "largest step size"
-#: Overlap at which a direction counts as found; and points of a mean of σ'².
-_LEVEL, _POINTS = float(np.sqrt(lone_row.FOUND)), 64
+#: Overlap at which a direction counts as found; and points of a mean of σ'⁴ (of tanh at variance 3: 64 are 1.6 % off).
+_LEVEL, _POINTS = float(np.sqrt(lone_row.FOUND)), 200
+#: Of a root and an eigenvalue; and sizes of matrices of which all eigenvalues are taken.
+_NEAR, _EXACT, _DENSE = 1e-12, 1e-6, 300
 
 
 @dataclass(frozen=True, eq=False)
@@ -254,13 +258,13 @@ def largest_at_rest(model: DeclaredModel) -> float:
 
     $$\eta=\frac2{\operatorname{tr}\Lambda}\Big(b^2\frac{E\sigma'^4}{E\sigma'^2}+\sum_{l}b_l^2E\sigma'^2\Big)^{-1}$$
 
-    on: $b^2$ is the norm at which a 2-homogeneous row rests, l are a committee's other rows, whose gradients lengthen the
-    step. Errors along the row, and of its second layer, and those across it feed each other, which is counted
-    (`theory.one_task.errors_at_rest`): of a single row in isotropic inputs the step is exact for any batch (a free row of h3
-    in 20: .47 of the above); in others the fastest direction stands for all in the mean step. However large the batch,
-    $\eta<2/\lambda$, λ the fastest rate of the mean step (`_Rest.fastest`). A second layer that is trained counts by where it
-    rests, $|b|=|a_p|$ with the target's activation, or by its start if that is more; of a target that is not additive a row
-    that has all of it. (Derived; labels without noise, fields of different rows independent.)
+    on: $b^2$ is the norm at which a 2-homogeneous row rests, l are the other rows, whose gradients lengthen the step. Errors
+    along the row, and of its second layer, and those across it feed each other, which is counted
+    (`theory.one_task.errors_at_rest`): of a single row that rests along an eigenvector the step is exact for any batch (a free
+    row of h3 in 20: .47 of the above). However large the batch, $\eta<2/\lambda$, λ the fastest rate of the mean step, of all
+    rows (`_fastest`). Second layers that are trained count by where they rest, $|b|=|a_p|$ with the target's activation, or by
+    their start if that is more; of a target that is not additive one row has all of it. (Derived; labels without noise,
+    fields of different rows independent.)
 
     Raises `InputError` of a 2-homogeneous student for a target that is not additive, and for models without a flow.
     """
@@ -268,45 +272,76 @@ def largest_at_rest(model: DeclaredModel) -> float:
         model = lone_row.of_mean_labels(model)
     if not (is_quadratic(model.loss) and type(model.rule) in (Rule, Momentum)):
         return np.inf
-    least, batch = np.inf, model.rule.batch
-    for p in range(model.target.count):
-        own = _Rest(model, p)
-        if 0 < own.square < np.inf:
-            least = min(least, own.largest(batch))
-    return least / speed(model.rule)
+    reached = _reached(model)
+    rests = [one for one in (_Rest(model, p, reached) for p in range(model.target.count)) if 0 < one.square < np.inf]
+    if not rests:
+        return np.inf
+    fastest = _fastest(model, reached) if model.rule.batch > 1 else 0.0
+    return min(one.largest(model.rule.batch, fastest) for one in rests) / speed(model.rule)
+
+
+def _reached(model: DeclaredModel) -> tuple[float, ...]:
+    """The squared second layer, or norm, with which a row by itself rests along each direction, (P,): 0 where a second layer
+    is not trained, or a norm shrinks.
+    """
+    student, target, places = model.student, model.target, range(model.target.count)
+    if student.homogeneous:
+        return tuple(lone_row.rest_norm(model, p) for p in places)
+    if not student.trained:
+        return (0.0,) * len(places)
+    if isinstance(target, Additive):
+        moved = np.square(target.weights) * float(target.link.second_moment)
+    else:  # (classes: 1)
+        moved = np.full(
+            len(places), population.square(target, model.directions) if isinstance(target, Polynomial) else 1.0
+        )
+    return tuple((moved / float(student.activation.second_moment)).tolist())
+
+
+def _at_rest(model: DeclaredModel, reached: tuple[float, ...], first: Sequence[int]) -> tuple[np.ndarray, list[int]]:
+    """Squared second layers or norms of all rows and the directions along which they rest, by places from 0: these in this
+    order have the heaviest. Of a target that is not additive the first row has all; rows beyond the directions count as one
+    more each along the first.
+    """
+    places, moved = list(first), np.array([reached[p] for p in first])
+    if model.student.homogeneous:
+        width = min(model.student.width, moved.size)
+        return moved[:width], places[:width]
+    squares = np.sort(np.square(model.student.second))[::-1]
+    count = min(squares.size, moved.size) if isinstance(model.target, Additive) else 1
+    squares[:count] = np.maximum(squares[:count], moved[:count])
+    return squares, (places + places[:1] * squares.size)[: squares.size]
 
 
 @dataclass(frozen=True)
 class _Rest:
-    """A row that rests along direction p, of place from 0."""
+    """A row that rests along direction p, of place from 0; `_reached` of all."""
 
     model: DeclaredModel
     p: int
+    reached: tuple[float, ...]
 
     @cached_property
     def squares(self) -> tuple[float, float]:
-        """The squared second layer of the row, and that of the other rows together."""
-        student, target, moved = self.model.student, self.model.target, 0.0
-        if student.homogeneous:
-            return lone_row.rest_norm(self.model, self.p), 0.0
-        if student.trained and isinstance(target, Additive):
-            moved = target.weights[self.p] ** 2 * float(target.link.second_moment)
-        elif student.trained:
-            moved = (
-                population.square(target, self.model.directions) if isinstance(target, Polynomial) else 1.0
-            )  # (classes)
-        squares = np.sort(np.square(student.second))
-        return max(float(squares[-1]), moved / float(student.activation.second_moment)), float(squares[:-1].sum())
+        """The squared second layer or norm of the row, and that of the other rows together."""
+        others = sorted((p for p in range(len(self.reached)) if p != self.p), key=lambda p: -self.reached[p])
+        squares, _ = _at_rest(self.model, self.reached, [self.p, *others])
+        return float(squares[0]), float(squares[1:].sum())
 
     @property
     def square(self) -> float:
         return self.squares[0]
 
     @cached_property
+    def shares(self) -> np.ndarray:
+        """Of the direction's squared length, by blocks."""
+        gram = np.einsum("ipp->pi", self.model.directions.grams)[self.p]
+        return np.asarray(gram / gram.sum())
+
+    @cached_property
     def pull(self) -> float:
         """The variance of inputs along the direction."""
-        gram = np.einsum("ipp->pi", self.model.directions.grams)[self.p]
-        return float(np.asarray(self.model.inputs.eigenvalues) @ gram / gram.sum())
+        return float(np.asarray(self.model.inputs.eigenvalues) @ self.shares)
 
     @cached_property
     def fields(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
@@ -318,49 +353,89 @@ class _Rest:
         value, slope = (np.asarray(student.activation.arrays(order)(deviation * points)) for order in (0, 1))
         return points, weights, np.broadcast_to(value, points.shape), np.broadcast_to(slope, points.shape)
 
-    @cached_property
-    def along(self) -> np.ndarray:
-        """Gradients that the row has along itself, where it is free, and of a trained second layer, (r, points); the two of a
-        2-homogeneous row are one.
+    def along(self, square: float) -> np.ndarray:
+        """Gradients that the row, of this squared second layer or norm, has along itself, where it is free, and of a trained
+        second layer, (r, points); the two of a 2-homogeneous row are one.
         """
         student, (points, _, value, slope) = self.model.student, self.fields
         if student.homogeneous:
-            return 2 * np.sqrt(self.square) * value[None]
-        free = [np.sqrt(self.square * self.pull) * slope * points] if student.rows == "free" else []
+            return 2 * np.sqrt(square * (self.pull if student.whitened else 1.0)) * value[None]
+        free = [np.sqrt(square * self.pull) * slope * points] if student.rows == "free" else []
         return np.array([*free, *([value] if student.trained else [])]).reshape(-1, points.size)
 
-    def largest(self, batch: int) -> float:
-        r"""One over the largest eigenvalue of `errors_at_rest`, across the row by $b^2\Lambda$, and what the other rows add.
+    def largest(self, batch: int, fastest: float) -> float:
+        r"""One over the largest eigenvalue μ of `errors_at_rest`, and what the other rows add.
 
-        These add $T\,E\sigma'^2\sum_lb_l^2R$ in a sample, and go along with the mean step: what that makes `fastest` more than
-        the row's own is added, an upper bound.
+        Across the row errors relax by $b^2\lambda_iE\sigma'^2$ in block i, of $d_i$ inputs; what they keep by themselves in a
+        step is $\eta k_i$, so that $\sum_id_i\lambda_i/(1-k_i/\mu)$ stands for the trace in what they have of the residual
+        together: one equation in μ. The other rows add $T\,E\sigma'^2\sum_lb_l^2R$ in a sample, and go along with the mean
+        step: what that makes `fastest` more than the row's own is added, an upper bound.
         """
-        inputs, (_, mass, _, slope) = self.model.inputs, self.fields
-        trace, (rest, others), eigenvalues = inputs.trace - self.pull, self.squares, np.asarray(inputs.eigenvalues)
-        itself = float(np.asarray(inputs.multiplicities) @ eigenvalues**2) / inputs.trace
-        one, mean, _ = errors_at_rest(mass, slope, self.along, rest, trace, itself)
-        one[0, 0] += trace * others * float(mass @ slope**2) / 2
-        mean[0, 0] *= eigenvalues.max()
-        alone = float(np.linalg.eigvals(one / batch + (1 - 1 / batch) * mean).real.max())
-        return 1 / (alone + (1 - 1 / batch) * (self.fastest / 2 - mean.max()))
+        inputs, (_, mass, _, slope), (rest, others) = self.model.inputs, self.fields, self.squares
+        one, mean, _ = errors_at_rest(mass, slope, self.along(rest), rest, 1.0, 0.0)
+        many, left = 1 - 1 / batch, np.asarray(inputs.multiplicities) - self.shares
+        eigenvalues, left = (np.asarray(x)[left > ROUNDING] for x in (inputs.eigenvalues, left))
+        kept = (2 * one[0, 0] / batch + many * mean[0, 0]) * eigenvalues
+        own = max([*eigenvalues * mean[0, 0], *np.diag(mean)[1:]])
+        one[0, 0] += others * float(mass @ slope**2) / 2
+        loop = one / batch + many * mean
+        loop[0] = one[0] / batch
 
-    @cached_property
-    def fastest(self) -> float:
-        r"""The rate at which the mean step contracts what it contracts fastest.
+        def more(rate: float) -> float:
+            """What errors keep beside this of what they were."""
+            trace = np.append(float(np.sum(eigenvalues * left / (1 - kept / rate))), np.ones(len(loop) - 1))
+            return float(np.linalg.eigvals(trace[:, None] * loop).real.max()) - rate
 
-        At right angles to all rows it is $\Lambda(b^2E\sigma'^2+(E\sigma')^2\sum_lb_l^2)$: the others go along by the means
-        of their slopes. Along the row, and of its second layer, the others go along, too: the largest eigenvalue for these.
-        (Left out: two rows that turn to each other at once.)
-        """
-        _, weights, _, slope = self.fields
-        square, mean, (rest, others) = float(weights @ slope**2), float(weights @ slope), self.squares
-        across = max(self.model.inputs.eigenvalues) * (rest * square + others * mean**2)
-        # (What the others have in common: their slopes are independent of the row's field.)
-        common = np.sqrt(others * self.pull) * mean * self.fields[0]
-        gradients = np.concatenate([common[None], self.along])
-        moments = (gradients * weights) @ gradients.T
-        moments[0, 0] += self.pull * rest * (square - mean**2)
-        return float(max(across, np.linalg.eigvalsh(moments)[-1]))
+        low = float(kept.max(initial=0.0)) * (1 + _NEAR)
+        if not low:  # one input
+            alone = max(more(1.0) + 1.0, 0.0)
+        else:
+            high = 2 * low
+            while more(high) > 0:
+                high *= 2
+            alone = brentq(more, low, high, rtol=_NEAR) if more(low) > 0 else low
+        return 1 / (alone + many * max(fastest / 2 - own, 0.0))
+
+
+def _fastest(model: DeclaredModel, reached: tuple[float, ...]) -> float:
+    r"""The rate at which the mean step contracts what it contracts fastest: the largest eigenvalue of $E\,gg^\top$, g the
+    gradients of all rows at rest, of independent fields $h_k=s_kz_k$ along eigenvectors of variance $\lambda_k$.
+
+    Row k has $b_k\sigma'(h_k)\sqrt{\lambda_l}z_l$ along that of row l, and $\varphi_k$ along its own and of its second layer.
+    Rows that move in one direction have their mean slopes in common, two that turn to each other $E\sigma'z$, and those along
+    their own $E\varphi$; all else is independent.
+    """
+    own = [_Rest(model, p, reached) for p in range(len(reached))]
+    squares, places = _at_rest(model, reached, sorted(range(len(own)), key=lambda p: (-reached[p], -own[p].pull)))
+    rests = [own[p] for p in places]
+    left = np.asarray(model.inputs.multiplicities) - sum(own[p].shares for p in set(places))
+    # (One more direction than rows, at right angles to all.)
+    more = float(max(np.asarray(model.inputs.eigenvalues)[left > ROUNDING], default=0.0))
+    pulls, (points, mass, *_), count = np.array([*(one.pull for one in rests), more]), rests[0].fields, squares.size
+    slopes = np.sqrt(squares)[:, None] * [one.fields[3] for one in rests]
+    along = np.array([one.along(square) for one, square in zip(rests, squares, strict=True)])
+    tilt, wide, turn = slopes @ mass, slopes**2 @ mass, slopes @ (mass * points) * np.sqrt(pulls[:-1])
+    mean, lean = along @ mass, along @ (mass * points) * np.sqrt(pulls[:-1, None])
+    moments, size = np.einsum("kan,kbn,n->kab", along, along, mass), count * (count + 1)
+
+    def product(flat: np.ndarray) -> np.ndarray:
+        x, own = flat[:size].reshape(count, count + 1).copy(), flat[size:].reshape(count, -1)
+        np.fill_diagonal(x, 0.0)
+        together = tilt @ x
+        found = tilt[:, None] * (together * pulls) + (wide - tilt**2)[:, None] * pulls * x
+        found[:, :-1] += np.outer(turn, turn) * x[:, :-1].T + tilt[:, None] * np.sum(lean * own, axis=1)
+        np.fill_diagonal(found, 0.0)
+        shared = np.sum(mean * own)
+        moved = np.einsum("kab,kb->ka", moments, own) + lean * together[:-1, None]
+        moved += mean * (shared - np.sum(mean * own, axis=1))[:, None]
+        return np.concatenate([found.ravel(), moved.ravel()])
+
+    whole = size + along.shape[0] * along.shape[1]
+    if whole <= _DENSE:
+        return float(np.linalg.eigvalsh(np.array([product(unit) for unit in np.eye(whole)]))[-1])
+    operator, start = LinearOperator((whole, whole), matvec=product, dtype=float), np.cos(np.arange(whole))
+    # (No random start, for the same number in every run.)
+    return float(eigsh(operator, k=1, which="LA", v0=start, tol=_EXACT, return_eigenvectors=False)[0])
 
 
 def _slope_moment(activation: Activation, variance: float, power: int) -> float:
