@@ -181,11 +181,11 @@ class Number(Kind):
 
 
 class Share(Number):
-    """A number from 0 to 1."""
+    """A number above 0, or 0 if `zero` is set, and at most 1."""
 
     @property
     def remedy(self) -> str:
-        return "give a number from 0 to 1"
+        return "give a number from 0 to 1" if self.zero else "give a number above 0, at most 1"
 
     def accepts(self, value: Any) -> bool:
         return super().accepts(value) and value <= 1

@@ -311,7 +311,7 @@ def test_quantities_of_an_unfinished_file(tmp_path: Path, run: Callable) -> None
         ("judge", 'allowance = "infinite-size"', "use none, finite-size, small-step, or a formula"),
         ("judge", 'allowance = "finitesize"', "did you mean finite-size? use none, finite-size, small-step, or a formula"),
         ("judge", 'allowance = "nothing"', "use none, finite-size, small-step, or a formula"),
-        ("judge", "power = 2", "judge.power is 2: give a number from 0 to 1"),
+        ("judge", "power = 2", "judge.power is 2: give a number above 0, at most 1"),
         ("judge", "false-alarms = 0.1", "did you mean false-alarm-rate?"),
         ("claim", 'id = "../X"\nstatement = "s"', "claim.id is '../X': use letters"),
         ("claim", 'id = "X1"', "claim.statement is None: give a text"),
