@@ -91,7 +91,7 @@ def figure(data: xr.Dataset, *variables: str, over: str = "", log: str | None = 
         beside = data.get(f"predicted_{name}")
         beside = beside if beside is not None and beside.dims == (over,) and x.ndim == 1 else None
         top = _open_top(plot, shown, beside)
-        _families(plot, x, shown, over, _predicted(data, name, over), top)
+        _families(plot, x, shown, over, _predicted(data, name, over), top, joined=not texts)
         if beside is not None:
             plot.theory(x, beside, "predicted")
         if np.isfinite(top):
@@ -128,7 +128,7 @@ def _numbers(values: xr.DataArray) -> bool:
 
 
 def axis_of(data: xr.Dataset) -> str:
-    """The dimension that curves run along: time, else the first that is measured, else a counted one.
+    """The dimension that curves run along: time, else the first that is measured, else a counted one; runs last of all.
 
     Raises `InputError` for data without a dimension of two points.
     """
@@ -140,7 +140,8 @@ def axis_of(data: xr.Dataset) -> str:
         return str(clock.dims[-1])
     measured = [dim for dim in long if dim in data.coords and data[dim].dtype.kind in "fi" and dim not in COUNTED]
     counted = [dim for dim in COUNTED if dim in long]
-    return "time" if "time" in long else next(iter((*measured, *counted, *long)))
+    found = ["time"] * ("time" in long) + [*measured, *counted, *long]
+    return next((dim for dim in found if dim not in AVERAGED), found[0])
 
 
 def _default(data: xr.Dataset, over: str) -> tuple[str, ...]:
@@ -221,11 +222,18 @@ def _wide(values: np.ndarray) -> bool:
 
 
 def _families(
-    plot: Plot, x: xr.DataArray, shown: xr.DataArray, over: str, marks: Mapping[str, float], top: float
+    plot: Plot,
+    x: xr.DataArray,
+    shown: xr.DataArray,
+    over: str,
+    marks: Mapping[str, float],
+    top: float,
+    joined: bool = True,
 ) -> None:
     """One curve for each member of the family, in its colour, with the prediction of its place where there is one.
 
-    `top`: where the axes end above if some runs are inf, else inf.
+    `top`: where the axes end above if some runs are inf, else inf. `joined`: else points, with bars from the lowest run to the
+    highest, as there is nothing between two texts.
     """
     others = [dim for dim in shown.dims if dim != over and dim not in AVERAGED]
     members = list(_members(shown, others))
@@ -236,13 +244,18 @@ def _families(
         count, kind = _counted(runs), ("median" if late else "mean") if len(runs) > 1 else ""
         words = (name, kind if late else "", count) if name else (f"{kind} of runs" if kind else str(shown.name), count)
         label = ", ".join(filter(None, words))
-        if len(runs) > 1:
-            low, high = (np.minimum(_each(runs, end), top) for end in (np.min, np.max))
-            plot.band(at, low, high, f"_{label}, lowest to highest run", colour, 0.2)
         style: dict[str, Any] = {"marker": "o", "ms": 4} if at.size <= _FEW else {}
         told = len(members) > 1 or len(runs) > 1 or count
         middle = _each(runs, np.median if late else np.mean)
-        plot.curve(at, np.where(np.isfinite(middle), middle, np.nan), label if told else f"_{label}", colour, **style)
+        middle, shown_as = np.where(np.isfinite(middle), middle, np.nan), label if told else f"_{label}"
+        low, high = (np.minimum(_each(runs, end), top) for end in (np.min, np.max))
+        if joined:
+            if len(runs) > 1:
+                plot.band(at, low, high, f"_{label}, lowest to highest run", colour, 0.2)
+            plot.curve(at, middle, shown_as, colour, **style)
+        else:
+            bars = np.maximum([middle - low, high - middle], 0.0) if len(runs) > 1 else None
+            plot.points(at, middle, shown_as, colour, bars)
         if name in marks:
             plot.vertical(marks[name], f"_{name}, predicted", colour if len(members) > 1 else INK)
 

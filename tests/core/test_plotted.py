@@ -193,6 +193,15 @@ def test_along_an_option_of_texts_its_values_are_the_ticks() -> None:
     (ax,) = figure(data, "loss", over="rule").axes
     assert [text.get_text() for text in ax.get_xticklabels()] == ["clipped(5)", "momentum(0.5)", "sgd"]
     assert ax.get_lines()[0].get_xydata().tolist() == [[0, 0.3], [1, 0.1], [2, 0.2]]
+    assert ax.get_lines()[0].get_linestyle() == "None"  # (no curve from one rule to another)
+
+
+def test_along_texts_runs_have_bars_from_the_lowest_to_the_highest() -> None:
+    runs = [[0.3, 0.1, 0.2], [0.5, 0.2, 0.2]]
+    data = xr.Dataset({"loss": (("replica", "arm"), runs)}, coords={"arm": ["sgd", "label-noise", "sam"]})
+    (ax,) = figure(data, "loss").axes  # (not along the replicas)
+    ((_, _, (bars,)),) = ax.containers
+    assert np.allclose([one[:, 1] for one in bars.get_segments()], [[0.3, 0.5], [0.1, 0.2], [0.2, 0.2]])
 
 
 def test_long_names_leave_the_axes_their_width_on_paper() -> None:
