@@ -662,6 +662,15 @@ def test_at_the_largest_step_noise_undoes_the_growth_of_a_row_of_a_committee(
     assert rates[row] / largest_at_the_start(model, start) == pytest.approx(found, abs=4 * error + 0.03 * found)
 
 
+def test_of_a_row_that_all_but_jumps_no_step_at_rest_is_known() -> None:
+    """No point sees its slope: 0/0 ended in an internal error."""
+    jump = Activation.parse("erf(10000*z)")
+    directions, target = Directions.orthonormal(Inputs.isotropic(50), 2), Additive(jump, (0.5, 0.5))
+    for batch in (1, 8):
+        model = DeclaredModel(directions, target, committee(jump, 2, 0.5, True), Rule(1e-9, batch=batch))
+        assert np.isinf(largest_at_rest(model))
+
+
 def test_a_committee_heavier_than_its_target_has_a_largest_step_by_its_rest_alone() -> None:
     problem = DeclaredProblem(student="committee", activation="h4", inputs="64", train_second=True)
     resolved = resolve(problem)

@@ -273,7 +273,9 @@ def largest_at_rest(model: DeclaredModel) -> float:
     if not (is_quadratic(model.loss) and type(model.rule) in (Rule, Momentum)):
         return np.inf
     reached = _reached(model)
-    rests = [one for one in (_Rest(model, p, reached) for p in range(model.target.count)) if 0 < one.square < np.inf]
+    rests = [_Rest(model, p, reached) for p in range(model.target.count)]
+    # (Of a jump the points see no slope.)
+    rests = [one for one in rests if 0 < one.square < np.inf and np.any(one.fields[3])]
     if not rests:
         return np.inf
     fastest = _fastest(model, reached) if model.rule.batch > 1 else 0.0
