@@ -662,6 +662,22 @@ def test_at_the_largest_step_noise_undoes_the_growth_of_a_row_of_a_committee(
     assert rates[row] / largest_at_the_start(model, start) == pytest.approx(found, abs=4 * error + 0.03 * found)
 
 
+@pytest.mark.parametrize(("cosine", "outside"), [(0.0, []), (0.95, ["independent"])])
+def test_rows_along_directions_that_are_nearly_one_hold_less_and_that_is_said(cosine: float, outside: list[str]) -> None:
+    """Of two rows of h3 that move together slopes add: 2/λ of E gg' by a quadrature is .526 of that of independent ones."""
+    inputs, weights = Inputs.isotropic(2000), (0.6, 0.6)
+    directions = Directions(inputs, np.array([[[1.0, cosine], [cosine, 1.0]]]))
+    model = DeclaredModel(directions, Additive(H3, weights), committee(H3, 2, weights, True), Rule(1e-9, batch=10**9))
+    x, chance = product_rule(gauss_hermite(24), gauss_hermite(24), gauss_hermite(2))
+    fields = x[:, :2] @ np.linalg.cholesky(directions.grams[0]).T
+    value, slope = (np.asarray(H3.arrays(order)(fields)) for order in (0, 1))
+    g = np.concatenate([(0.6 * slope[:, :, None] * x[:, None]).reshape(len(x), -1), value], axis=1)
+    share = 2 / np.linalg.eigvalsh((g.T * chance) @ g)[-1] / largest_at_rest(model)
+    assert share == pytest.approx(0.526 if cosine else 1.0, rel=1e-3)
+    found = only(predict(model, draw_start(directions, 2, scale=0.1, seed=1)), BOUND)
+    assert [x.split(":")[0] for x in found.reasons] == outside
+
+
 def test_of_a_row_that_all_but_jumps_no_step_at_rest_is_known() -> None:
     """No point sees its slope: 0/0 ended in an internal error."""
     jump = Activation.parse("erf(10000*z)")

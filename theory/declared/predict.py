@@ -303,6 +303,7 @@ def _of_committee(model: DeclaredModel, start: Start) -> Iterator[Known | Unknow
         fact("additive", additive, "additive: it is that of rows along one direction each, by their rest alone"),
         fact("light", at_start < np.inf or not additive, heavy),
         fact("rest", not additive or student.trained or at_start <= at_rest, fixed),
+        *((emergence.independent(model),) if additive and at_rest < at_start else ()),
         fact("momentum", type(rule) is Rule, given_step(rule)),
         small(
             "dimension",
