@@ -663,7 +663,9 @@ def test_at_the_largest_step_noise_undoes_the_growth_of_a_row_of_a_committee(
 
 
 @pytest.mark.parametrize(("cosine", "outside"), [(0.0, []), (0.95, ["independent"])])
-def test_rows_along_directions_that_are_nearly_one_hold_less_and_that_is_said(cosine: float, outside: list[str]) -> None:
+def test_rows_along_directions_that_are_nearly_one_hold_less_and_that_is_said(
+    cosine: float, outside: list[str]
+) -> None:
     """Of two rows of h3 that move together slopes add: 2/λ of E gg' by a quadrature is .526 of that of independent ones."""
     inputs, weights = Inputs.isotropic(2000), (0.6, 0.6)
     directions = Directions(inputs, np.array([[[1.0, cosine], [cosine, 1.0]]]))
