@@ -538,8 +538,8 @@ def test_a_direction_by_the_flow_of_all_is_judged_by_what_steps_add() -> None:
 
 @pytest.mark.parametrize("text", ["relu(z)", "abs(z)"])
 def test_low_exponents_of_several_directions_are_judged(text: str) -> None:
-    """Flow and SGD; the flow that one task says of each direction would be rejected. (Of relu at four times the step the second
-    direction is too far from the flow.)
+    """Flow and SGD; the flow that one task says of each direction would be rejected. (At four times the step the second
+    direction of relu is too far from the flow.)
     """
     activation, teacher = Activation.parse(text), Teacher.power_law(2, 1.0, 24)
     initial = draw_initial_state(teacher, Student(3, 0.05), seed=2)
