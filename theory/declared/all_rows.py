@@ -42,20 +42,21 @@ class AllRows(UnitRows):
         return _CALL + integrals_of(self.model).cost(m * (m + P)) + m * (m + P) * blocks * m * _PRODUCT
 
     def parts(self, y: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """T, Q and b."""
+        """T (L, m, P), Q (L, m, m) and b (m,) of a vector."""
         if not self.model.student.trained:
             return *self.split(y), self.fixed
         m = self.shape[1]
         return *self.split(y[:-m]), y[-m:]
 
     def rate(self, time: float, y: np.ndarray) -> np.ndarray:
+        """Of the vector, in its shape (n,), per unit of the sum of step sizes; it counts itself."""
         self.evaluations += 1
         overlap, gram, second = self.parts(y)
         turned, grown, *trained = self.rates.of_all(overlap, gram, second)
         return np.concatenate([self.moved(overlap, gram, turned, grown), *trained])
 
     def lost(self, y: np.ndarray) -> bool:
-        """Whether a row leaves what is followed."""
+        """Whether a row leaves what is followed, at a vector (n,)."""
         m = self.shape[1]
         size = y[-2 * m : -m] if self.model.student.trained else y[-m:]
         return not (np.all(np.isfinite(y)) and size.min() > LEAST and size.max() < _MOST)
@@ -67,7 +68,7 @@ class AllRows(UnitRows):
         return X * np.abs(X) / (np.diag(C)[:, None] * self.variance)
 
     def kick(self, y: np.ndarray, row: int) -> float:
-        """E|g|² of a row over its squared norm, times B and the rule's speed squared."""
+        """E|g|² of a row over its squared norm, times B and the rule's speed squared, at a vector (n,): one number."""
         return self.kicks.of_row(*self.parts(y), row)
 
     @cached_property
