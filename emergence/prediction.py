@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from emergence.models.additive_problem import Resolved
     from theory.declared.additive_times import AdditiveTimes
+    from theory.declared.whole_flow import Way
 
 #: Numbers of a direction; the table also says `valid`.
 COLUMNS = (
@@ -107,10 +108,25 @@ def sgd_steps(resolved: "Resolved") -> list[list[str] | bool | None]:
     size, batch = resolved.step_size, resolved.problem.batch
     if size is None:
         return [None] * resolved.teacher.width
-    found = in_steps(resolved.prediction, size, batch)
-    ways = {p: way for p, way in resolved.brief.ways.items() if not found[p]} | dict(resolved.times.ways)
+    found, ways = in_steps(resolved.prediction, size, batch), _ways(resolved)
     found = [ways[p].of_sgd(p, size / batch) if p in ways else own for p, own in enumerate(found)]
     return [[x.sentence for x in own if not x.holds] or True if own else None for own in found]
+
+
+def _ways(resolved: "Resolved") -> "dict[int, Way]":
+    """Of directions whose times are those of the flow of all, and of others that no law of one task knows."""
+    alone = resolved.prediction.has_sgd_law
+    return ({} if alone else dict(resolved.brief.ways)) | dict(resolved.times.ways)
+
+
+def sgd_means(resolved: "Resolved") -> dict[str, list[float | None]]:
+    """A column: mean steps of SGD along the flow of all, None of directions of which it is not known; {} if it is of none."""
+    size = resolved.step_size
+    if size is None:
+        return {}
+    laws = {p: way.of_steps(p, size / resolved.problem.batch) for p, way in _ways(resolved).items()}
+    known = {p: law.mean / size for p, law in laws.items() if law is not None}
+    return {"mean predicted": [known.get(p) for p in range(resolved.teacher.width)]} if known else {}
 
 
 def _chance(resolved: "Resolved") -> list[float | None]:

@@ -199,7 +199,7 @@ def _table(times: str, *, per_step: bool = False) -> "Any":
     """A table of predicted and measured emergence times; `times`: the measured ones' name in the simulator's result."""
 
     def shown(resolved: Resolved, run: Run) -> str:
-        from emergence.prediction import beside, late, over_replicas, sgd_steps
+        from emergence.prediction import beside, late, over_replicas, sgd_means, sgd_steps
 
         predicted, measured = resolved.times.half, getattr(run.result, times)
         if measured.ndim == 1:
@@ -212,7 +212,8 @@ def _table(times: str, *, per_step: bool = False) -> "Any":
             return beside(resolved.times.validities, columns)
         if per_step:
             step_size, _, _ = resolved.run_length()
-            columns = {"steps_half predicted": predicted / step_size, **over_replicas(measured, run.result.diverged)}
+            columns = {"steps_half predicted": predicted / step_size, **sgd_means(resolved)}
+            columns |= over_replicas(measured, run.result.diverged)
             return "\n".join([beside(resolved.times.validities, columns), *late(sgd_steps(resolved))])
         columns = {"time_half predicted": predicted, **over_replicas(measured, run.result.diverged, spread=True)}
         return "\n".join([beside(resolved.times.validities, columns), *late(sgd_steps(resolved))])

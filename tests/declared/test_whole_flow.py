@@ -146,11 +146,11 @@ def test_a_row_that_comes_to_rest_at_a_half_has_no_time() -> None:
         said = predict(replace(model, target=Polynomial(target, 2)), start)
         found = min(said.of_quantity(FOUND), key=lambda one: one.value)
         assert {one.name for one in found.conditions if not one.holds} == reasons
-    # One that is slow there is still there when the flow says: it is SGD that may be elsewhere.
-    said = predict(*problem("sigmoid(z)"))
-    for quantity, reasons in ((FOUND, []), (FOUND_STEPS, ["level"])):
-        (first,) = (one for one in said.of_quantity(quantity) if one.place == 1)
-        assert [one.name for one in first.conditions if not one.holds] == reasons
+    # One that is slow there is still there when the flow says, and the law of SGD knows: it is bounds that do not.
+    way = whole_flow(*problem("sigmoid(z)"))
+    assert way.near[0] > FLUCTUATIONS
+    for one, reasons in ((way, []), (replace(way, law=lambda: None), ["level"])):
+        assert [x.name for x in (*one.conditions(0), *one.of_sgd(0, 1e-9)) if not x.holds] == reasons
 
 
 def test_momentum_is_as_much_faster_as_its_speed() -> None:

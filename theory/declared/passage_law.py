@@ -202,7 +202,7 @@ def _opened(shape: tuple[int, ...], packed: np.ndarray) -> Parts:
     return packed[:square].reshape(blocks, m, m), packed[square:-m].reshape(shape), packed[-m:]
 
 
-def _along(flow: AllRows, state: Parts, costate: Parts) -> tuple[np.ndarray, np.ndarray]:
+def _products(flow: AllRows, state: Parts, costate: Parts) -> tuple[np.ndarray, np.ndarray]:
     r"""$\langle\lambda_k,w_q\rangle$ and $\langle\lambda_k,v_l\rangle$ in each eigenspace."""
     (overlap, gram, _), (G, M, _) = state, costate
     return G @ overlap + M @ flow.model.directions.grams, G @ gram + M @ overlap.transpose(0, 2, 1)
@@ -211,7 +211,7 @@ def _along(flow: AllRows, state: Parts, costate: Parts) -> tuple[np.ndarray, np.
 def _moved(flow: AllRows, state: Parts, costate: Parts) -> Parts:
     """$J\\lambda$ in λ's own terms: what it loses in a unit of time."""
     (overlap, gram, second), (G, M, layer) = state, costate
-    turned, mixed = _along(flow, state, costate)
+    turned, mixed = _products(flow, state, costate)
     grown = mixed + mixed.transpose(0, 2, 1)
     norms = np.sqrt(np.einsum("ikk->k", gram))
     largest = max(
@@ -267,7 +267,7 @@ def _at(
         costate = _opened(flow.shape, one)
         G, M, layer = costate
         shifts.append(np.sum(M * lost[:, None] * overlap) - np.sum(G * kicks) / 2)
-        turned, mixed = _along(flow, state, costate)
+        turned, mixed = _products(flow, state, costate)
         # What λ_k sees of x, in the fields of directions and rows, and what is left of it.
         known = np.concatenate([np.einsum("i,ikp->kp", eigenvalues, x) for x in (turned, mixed)], axis=1)
         seen.append(known @ samples.inverse.T)

@@ -93,9 +93,11 @@ class Way:
 
     def of_sgd(self, p: int, size: float) -> tuple[Condition, ...]:
         """That SGD finds direction p when the flow does, with steps of this size over the batch."""
-        own = self.of_steps(p, size)
-        near = kicked(size * float(self.kicks[p])) if own is None else scattered(float(self.found[p]), own)
-        return near, passing(float(self.near[p]))
+        own, near = self.of_steps(p, size), float(self.near[p])
+        if own is None:
+            return kicked(size * float(self.kicks[p])), passing(near)
+        # (How slow it is there is in the law.)
+        return scattered(float(self.found[p]), own), passing(near, _PASSED)
 
     def of_steps(self, p: int, size: float) -> HittingLaw | None:
         """Mean and spread of SGD's time to direction p, to first order in the size over the batch; None where not known."""
@@ -237,8 +239,9 @@ class _Watch:
     @property
     def done(self) -> bool:
         waiting = np.isinf(self.found) | (np.isinf(self.fitted) & np.isfinite(self.flow.rests))
+        slow = np.isinf(self.later) & (self._now <= (1 + _PASSED) * self.found)
         soon = self._now <= (1 + FLUCTUATIONS) * self.found
-        return not (waiting | soon).any()
+        return not (waiting | slow | soon).any()
 
     @property
     def near(self) -> np.ndarray:
