@@ -26,6 +26,8 @@ KEPT = Path(__file__).with_name("kept_numbers.json")
 #: Significant digits that are kept; from which part of itself on a number has moved; what is as good as nought in a condition,
 #: where errors of rounding are values.
 DIGITS, MOVED, NOTHING = 9, 1e-6, 1e-9
+#: Names of what the noise of steps along a flow is in, whose slopes are integrated to 1e-3, by other steps on another machine.
+NOISY, MOVED_NOISY = ("emergence of SGD", "emergence in steps"), 1e-3
 #: Longer lists are kept as how many of their entries are finite and two sums of these.
 LONG = 8
 #: What is asked for, not answered, or said in words.
@@ -105,18 +107,19 @@ def _kept(value: Any) -> Any:
 def moved(kept: Plain, now: Plain) -> list[str]:
     """For each name whose value is not what it was: the name, what it was, what it is."""
     both = ((name, kept.get(name, "nothing"), now.get(name, "nothing")) for name in {**kept, **now})
-    return [f"{name}: {was} -> {found}" for name, was, found in both if not _same(was, found, ".conditions." in name)]
+    return [f"{name}: {was} -> {found}" for name, was, found in both if not _same(was, found, name)]
 
 
-def _same(was: Any, now: Any, condition: bool) -> bool:
+def _same(was: Any, now: Any, name: str) -> bool:
     if isinstance(was, list) and isinstance(now, list):
         (number, *_, squares, weighted), (*_, other_squares, other_weighted) = was, now
         size = math.sqrt(number * squares)  # no sum of that many terms with these squares is larger
-        alike = was[:2] == now[:2] and _same(squares, other_squares, condition)
+        alike = was[:2] == now[:2] and _same(squares, other_squares, name)
         return alike and abs(weighted - other_weighted) <= MOVED * size
     if any(isinstance(x, str | bool | list) for x in (was, now)):
         return bool(was == now)
-    return math.isclose(was, now, rel_tol=MOVED, abs_tol=NOTHING if condition else 0.0)
+    share = MOVED_NOISY if any(noisy in name for noisy in NOISY) else MOVED
+    return math.isclose(was, now, rel_tol=share, abs_tol=NOTHING if ".conditions." in name else 0.0)
 
 
 def main(lines: Sequence[str]) -> None:
@@ -129,7 +132,10 @@ def main(lines: Sequence[str]) -> None:
             changed = moved(kept[line], now) if line in kept else [f"new: {len(now)} values"]
             print(f"{time.process_time() - begun:6.2f} s  {line}", *changed, sep="\n    ", flush=True)
             if changed:
-                kept[line] = now
+                old = kept.get(line, {})  # (what has not moved stays as it is)
+                kept[line] = {
+                    name: old[name] if name in old and _same(old[name], x, name) else x for name, x in now.items()
+                }
     text = ",\n".join(f"{json.dumps(line)}:\n {json.dumps(found)}" for line, found in kept.items())
     KEPT.write_text(f"{{\n{text}\n}}\n", encoding="utf-8")
 

@@ -70,9 +70,10 @@ class PassageLaw:
     def of(self, p: int, size: float) -> HittingLaw | None:
         """When SGD finds direction p, with steps of this size over the batch; None where the points do not suffice."""
         own = np.flatnonzero(self.directions == p)
-        if not own.size or abs(self.sampled[p] - 1) > _SAMPLED:
+        covariance = size * self.covariance[np.ix_(own, own)]
+        if not (own.size and abs(self.sampled[p] - 1) <= _SAMPLED and np.all(np.isfinite(covariance))):
             return None
-        values, vectors = np.linalg.eigh(size * self.covariance[np.ix_(own, own)])
+        values, vectors = np.linalg.eigh(covariance)
         spread = _gaussian(own.size) * np.sqrt(np.maximum(values, 0.0)) @ vectors.T
         first = np.min(self.times[own] + size * self.later[own] + spread, axis=1)
         return HittingLaw(float(first.mean()), float(first.std()))
@@ -189,6 +190,8 @@ class _Costate:
 
         atol = 1e-3 * _COSTATE * np.abs(now).max()
         solved = scipy.integrate.solve_ivp(back, (0.0, time), now, "RK23", rtol=_COSTATE, atol=atol, dense_output=True)
+        if not solved.success:
+            raise InputError("λ is not to be had: the flow is too stiff")
         return cls(path, time, lambda t: solved.sol(time - t))
 
 

@@ -130,7 +130,7 @@ def whole_flow(model: DeclaredModel, start: Start) -> Way:
     return _way(model.directions, target, model.student, rule, quadratic, start)
 
 
-@lru_cache(maxsize=16)
+@lru_cache(maxsize=4)  # (each holds its steps, for the law of SGD)
 def _way(
     directions: Directions,
     target: Additive | Polynomial,
@@ -155,7 +155,7 @@ def _way(
 
 
 def _law(flow: AllRows, steps: Steps, found: np.ndarray) -> PassageLaw | None:
-    with suppress(InputError):
+    with suppress(InputError), np.errstate(all="ignore"):  # (what is not finite is no law)
         return passage_law(flow, steps, found)
     return None
 
@@ -267,7 +267,8 @@ class _Watch:
                 if times is self.found:
                     self.rows[p] = np.abs(flow.correlations(y))[:, p].argmax()
         self._now = now
-        self.steps.append((before, now, between))
+        if np.isinf(self.found).any() or before < (1 + FLUCTUATIONS) * self.found.max():
+            self.steps.append((before, now, between))
 
     def kicks(self) -> np.ndarray:
         """What steps add to the squared norm of the row that finds each direction, until then, (P,); 0 if none does."""
