@@ -19,6 +19,7 @@ from theory.declared.predict import predict
 from theory.declared.rule import Momentum, Rule
 from theory.declared.sample_gradients import SampleGradients
 from theory.declared.start import Start
+from theory.declared.target import Polynomial, symbols
 from theory.declared.whole_flow import whole_flow
 from validation.comparisons.declared import emergence_times
 
@@ -208,6 +209,34 @@ def test_what_takes_too_long_has_no_law(monkeypatch: pytest.MonkeyPatch) -> None
         monkeypatch.setattr(module, "_WORK", (allowed + 0.5) * 2 * path.flow.cost)
         law = module.passage_law(path.flow, path.steps, way.found)
         assert [law.of(p, 1e-6) is not None for p in (first, 1 - first)] == known
+
+
+def test_what_is_found_where_the_flow_rests_has_no_law(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a row that leans to both of z1*z2 alike may; the other directions have theirs."""
+    given = problem("relu(z)")
+    path = path_of(given)
+    (row, p, time), *_ = path.crossings[0]
+    still = [np.zeros_like(x) for x in path.flow.parts(path.flow.begin)[:2]]
+    with monkeypatch.context() as patched:
+        patched.setattr(path.flow.rates, "of_all", lambda *_: still)
+        with (
+            np.errstate(all="ignore"),
+            pytest.raises(InputError, match=f"direction {p + 1} is found where the flow rests"),
+        ):
+            module._Costate.at(path, row, p, time, module._Allowed(10**6))
+    known = module._Costate.at
+
+    def but_the_first(path: module._Path, row: int, p: int, *rest: float) -> module._Costate:
+        if p == 0:
+            raise InputError("at rest")
+        return known(path, row, p, *rest)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(module._Costate, "at", but_the_first)
+    law = module.passage_law(path.flow, path.steps, whole_flow(*given).found)
+    assert [law.of(q, 1e-6) is not None for q in (0, 1)] == [False, True]
+    model, start = on_a_sphere(problem("h2", "committee", width=1))
+    x, y = symbols(2)
+    predict(replace(model, target=Polynomial(x * y + x**3 - 3 * x, 2)), start)
 
 
 def test_momentum_scatters_as_its_effective_step() -> None:

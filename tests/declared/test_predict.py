@@ -565,7 +565,7 @@ def test_directions_that_nobody_learns_leave_their_squares(flips: dict[str, Any]
 @pytest.mark.slow_for("h4-1-True")
 @pytest.mark.parametrize(
     ("text", "width", "known"),
-    [("h2", 2, False), ("erf", 1, False), ("h1+h3", 1, True), ("h2", 1, True), ("h3", 1, True), ("h4", 1, True)],
+    [("erf", 1, False), ("h1+h3", 1, True), ("h2", 1, True), ("h3", 1, True), ("h4", 1, True)],
 )
 def test_from_exponent_3_on_the_law_of_sgd_is_known(text: str, width: int, known: bool) -> None:
     """And of one direction at any, by whole steps, of a polynomial: near the flow at small steps, with a spread like √η."""

@@ -98,8 +98,8 @@ def passage_law(flow: AllRows, steps: Steps, found: np.ndarray) -> PassageLaw:
         raise InputError("momentum moves rows alone: with a second layer that is trained no law is known")
     path, allowed = _Path(flow, steps, found), _Allowed(int(_WORK / (2 * flow.cost)))
     crossings, costates = list[tuple[int, int, float]](), list[_Costate]()
-    with suppress(InputError):
-        for rows in sorted(path.crossings.values(), key=lambda rows: rows[0][2]):
+    for rows in sorted(path.crossings.values(), key=lambda rows: rows[0][2]):
+        with suppress(InputError):
             more = [_Costate.at(path, *one, allowed) for one in rows]
             crossings, costates = [*crossings, *rows], [*costates, *more]
     gradients, sampled = SampleGradients(flow.model, flow.kicks.noise), np.full(found.shape, np.nan)
@@ -188,6 +188,8 @@ class _Costate:
             moved = _moved(flow, flow.parts(path.state(time - before)), _opened(flow.shape, packed))
             return np.concatenate([x.ravel() for x in moved])
 
+        if not np.all(np.isfinite(now)):
+            raise InputError(f"direction {p + 1} is found where the flow rests: it has no slope of the time")
         atol = 1e-3 * _COSTATE * np.abs(now).max()
         solved = scipy.integrate.solve_ivp(back, (0.0, time), now, "RK23", rtol=_COSTATE, atol=atol, dense_output=True)
         if not solved.success:
