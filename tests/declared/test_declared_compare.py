@@ -307,6 +307,7 @@ def test_the_mean_of_sgd_is_judged_by_its_interval(
     outside = replace(one, conditions=(Condition("x", False, 2.0, 1.0, "x is 2"),))
     (row,) = compare.emergences_of_sgd(None, run, [outside])  # type: ignore[arg-type]
     assert (row["verdict"], row["reason"]) == ("outside", "x is 2")
+    assert compare._judged_of_sgd(one, np.array([1000.0]), 10.0, np.array([False]))["verdict"] == "not judged"
 
 
 def test_a_short_emergence_in_a_long_run_is_judged_by_its_interval() -> None:

@@ -187,6 +187,8 @@ def _judged_of_sgd(one: Known, steps: np.ndarray, spacing: float, lost: np.ndarr
     if lost.any() or np.isinf(steps).any():
         left = f"{np.isinf(steps).sum()} of {steps.size} replicas are not there at the run's end"
         return {"verdict": "not judged", "reason": f"{lost.sum()} replicas diverged" if lost.any() else left}
+    if steps.size < 2:
+        return {"verdict": "not judged", "reason": "one replica has no standard error"}
     error, allowance = float(steps.std(ddof=1) / np.sqrt(steps.size)), (one.high - one.low) / 2 + spacing
     wrong = {"half of the steps": one.value / 2, "twice as many": 2 * one.value}
     verdict = judged((one.low + one.high) / 2, float(steps.mean()), error, allowance, wrong, allowed(steps.size))
