@@ -76,7 +76,9 @@ def path_of(given: Problem) -> module._Path:
     ],
 )
 def test_costates_are_slopes_of_the_time(given: Problem) -> None:
-    """-λ beside central differences of the flow's own time, over displaced rows in coordinates; λ·F is 1 at the start."""
+    """-λ beside central differences of the flow's own time, over displaced rows in coordinates; λ·F is 1 at the start. (Slopes
+    are 26 to 1460 times what may be absolute.)
+    """
     (model, start), rng = given, np.random.default_rng(0)
     model = replace(model, rule=replace(model.rule, step_size=1.0))
     path = path_of((model, start))
