@@ -26,8 +26,8 @@ KEPT = Path(__file__).with_name("kept_numbers.json")
 #: Significant digits that are kept; from which part of itself on a number has moved; what is as good as nought in a condition,
 #: where errors of rounding are values.
 DIGITS, MOVED, NOTHING = 9, 1e-6, 1e-9
-#: Names of what the noise of steps along a flow is in, whose slopes are integrated to 1e-3: without AVX-512 numbers of 12 lines
-#: differ by up to 5e-4.
+#: Names of what the noise of steps along a flow is in, whose slopes are integrated to 1e-3: without AVX-512 numbers of 12
+#: lines differ by up to 5e-4.
 NOISY, MOVED_NOISY = ("emergence of SGD", "emergence in steps"), 1e-3
 #: Longer lists are kept as how many of their entries are finite and two sums of these.
 LONG = 8
