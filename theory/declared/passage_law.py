@@ -90,8 +90,9 @@ def _gaussian(count: int) -> np.ndarray:
 def passage_law(flow: AllRows, steps: Steps, found: np.ndarray) -> PassageLaw:
     """Along the flow in `steps`, of the directions that it finds at `found` (P,): the first of them, as far as `_WORK` goes.
 
-    Times are sums of step sizes. Valid to first order in the step size, where spreads and shifts are small shares of the times,
-    and where `sampled` is near 1. Raises `InputError` where J is not symmetric: momentum, with a second layer that is trained.
+    Times are sums of step sizes. Valid to first order in the step size, where spreads and shifts are small shares of the
+    times, and where `sampled` is near 1. Raises `InputError` where J is not symmetric: momentum, with a second layer that is
+    trained.
     """
     pace = speed(flow.model.rule)
     if flow.model.student.trained and pace != 1:
