@@ -28,6 +28,8 @@ COLUMNS = (
     *("time_half", "low", "high", "time_loss", "steps_half"),
 )
 
+#: Of a direction's steps under SGD: mean over runs, what it is known to, spread of the runs. The table says `valid`, too.
+_OF_SGD = ("sgd_mean", "sgd_low", "sgd_high", "sgd_spread")
 _TIME = "gradient-flow time"
 _BY_FLOW = "by the flow of all neurons, not of one task"
 _UNSTABLE = (
@@ -53,7 +55,10 @@ def document(resolved: "Resolved") -> Document:
     content = {
         "problem": problem,
         "directions": [
-            entry | {"steps_valid": own} for entry, own in zip(directions(resolved, resolved.times), steps, strict=True)
+            entry | {"steps_valid": own} | of_sgd
+            for entry, own, of_sgd in zip(
+                directions(resolved, resolved.times), steps, steps_of_sgd(resolved), strict=True
+            )
         ],
         "exponents": ideal_loss.exponent_values(teacher.exponent, resolved.activation),
         "window": scaling_laws.window_exponents(teacher.exponent, teacher.width, width, resolved.activation),
@@ -103,13 +108,13 @@ def _overlap(resolved: "Resolved", times: "AdditiveTimes", p: int) -> float:
 
 def sgd_steps(resolved: "Resolved") -> list[list[str] | bool | None]:
     """By direction, True or the reasons why SGD of the step size does not take `steps_half`; None where no law says. Of times
-    by the flow, and where no other law is known, what the flow's kicks are.
+    by the flow, and where no other law is known, what the flow's kicks are, and whether runs go another way.
     """
     size, batch = resolved.step_size, resolved.problem.batch
     if size is None:
         return [None] * resolved.teacher.width
-    found, ways = in_steps(resolved.prediction, size, batch), _ways(resolved)
-    found = [ways[p].of_sgd(p, size / batch) if p in ways else own for p, own in enumerate(found)]
+    found, ways = in_steps(resolved.prediction, resolved.others), _ways(resolved)
+    found = [(*ways[p].of_sgd(p, size / batch), *own[1:]) if p in ways else own for p, own in enumerate(found)]
     return [[x.sentence for x in own if not x.holds] or True if own else None for own in found]
 
 
@@ -119,14 +124,31 @@ def _ways(resolved: "Resolved") -> "dict[int, Way]":
     return ({} if alone else dict(resolved.brief.ways)) | dict(resolved.times.ways)
 
 
+def steps_of_sgd(resolved: "Resolved") -> list[dict[str, Any]]:
+    """By direction, the mean over runs of SGD's steps to squared overlap ½, what it is known to, and the spread of the runs;
+    None where no law says. `sgd_valid`: True, or the reasons why SGD may not be as the law says.
+    """
+    from theory.declared.emergence import MEAN_STEPS, SPREAD_STEPS, means_of_sgd
+    from theory.declared.rule import Rule
+
+    found = [dict[str, Any].fromkeys((*_OF_SGD, "sgd_valid")) for _ in range(resolved.teacher.width)]
+    if resolved.step_size is None:
+        return found
+    rule = Rule(resolved.step_size, batch=resolved.problem.batch)
+    for known in means_of_sgd(resolved.prediction, resolved.others, rule, resolved.times.validities, _ways(resolved)):
+        own = found[(known.place or 1) - 1]
+        if known.quantity == MEAN_STEPS:
+            mean = known.value, known.low, known.high
+            own |= dict(zip(_OF_SGD, mean, strict=False)) | {"sgd_valid": known.reasons or True}
+        elif known.quantity == SPREAD_STEPS:
+            own["sgd_spread"] = known.value
+    return found
+
+
 def sgd_means(resolved: "Resolved") -> dict[str, list[float | None]]:
-    """A column: mean steps of SGD along the flow of all, None of directions of which it is not known; {} if it is of none."""
-    size = resolved.step_size
-    if size is None:
-        return {}
-    laws = {p: way.of_steps(p, size / resolved.problem.batch) for p, way in _ways(resolved).items()}
-    known = {p: law.mean / size for p, law in laws.items() if law is not None}
-    return {"mean predicted": [known.get(p) for p in range(resolved.teacher.width)]} if known else {}
+    """A column: mean steps of SGD, None of directions of which it is not known; {} if it is of none."""
+    means = [own["sgd_mean"] if own["sgd_valid"] is True else None for own in steps_of_sgd(resolved)]
+    return {"mean predicted": means} if any(means) else {}
 
 
 def _chance(resolved: "Resolved") -> list[float | None]:
@@ -163,6 +185,26 @@ def explained(reasons: Iterable[Iterable[str]], what: str = "outside") -> list[s
 def late(reasons: Iterable[list[str] | bool | None]) -> list[str]:
     """`sgd_steps` as lines."""
     return explained((own if isinstance(own, list) else [] for own in reasons), "steps_half is not SGD's")
+
+
+def _of_sgd(entries: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Means and spreads of SGD as a table, and why they are outside where `late` does not say it."""
+    known = [entry for entry in entries if entry["sgd_mean"] is not None]
+    if not known:
+        return []
+    said = {reason for entry in entries if isinstance(entry["steps_valid"], list) for reason in entry["steps_valid"]}
+    outside = [entry["sgd_valid"] if isinstance(entry["sgd_valid"], list) else [] for entry in entries]
+    rows = [[entry["direction"], *(entry[name] for name in _OF_SGD), _names(entry["sgd_valid"])] for entry in known]
+    return [
+        "",
+        "steps of SGD to squared overlap ½: mean over runs (low to high: what it is known to), and their spread",
+        table.render(("direction", *(name.removeprefix("sgd_") for name in _OF_SGD), "valid"), rows),
+        *explained([x for x in own if x not in said] for own in outside),
+    ]
+
+
+def _names(valid: list[str] | bool) -> str:
+    return ", ".join(reason.split(":")[0] for reason in valid) if isinstance(valid, list) else "yes"
 
 
 def _stairs(resolved: "Resolved", loss: dict) -> list[str]:
@@ -210,6 +252,7 @@ def _text(resolved: "Resolved", document: dict) -> str:
             *late(entry["steps_valid"] for entry in document["directions"]),
             *_never(resolved),
             *([f"no interval: {document['no_interval']}"] if document["no_interval"] else []),
+            *_of_sgd(document["directions"]),
             "",
             *_stairs(resolved, loss),
             "",

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     import theory
     from theory.declared.additive_times import AdditiveTimes
     from theory.declared.whole_flow import Way
+    from theory.prediction.rivals import Rivals
     from theory.prediction.validity import Validity
 
 #: More steps than this are refused even by commands that only quote them: the number would overflow.
@@ -91,6 +92,15 @@ class Resolved:
         if not together:
             return AdditiveTimes.of_one_task(self.prediction, own)
         return additive_times(self.prediction, own, lambda: self._way, together=True)
+
+    @cached_property
+    def others(self) -> "Rivals | None":
+        """What rows and directions do to each other under SGD of the step size, where the law of one task is known."""
+        from theory.prediction.rivals import rivals
+
+        if self.step_size is None or not self.prediction.has_sgd_law:
+            return None
+        return rivals(self.prediction, self.step_size, self.problem.batch)
 
     @property
     def last_time(self) -> float | None:

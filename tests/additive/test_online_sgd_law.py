@@ -521,13 +521,17 @@ def test_a_direction_by_the_flow_of_all_is_judged_by_what_steps_add() -> None:
     prediction, scatter = of_one_direction(10.0), np.linspace(-0.01, 0.01, 50)
     runs = Runs(step_size=1e-3, steps=20_000)
 
-    def told(share: float, near: float, at: float) -> tuple[str, str]:
+    def told(share: float, near: float, at: float, others: float = 0.0) -> tuple[str, str]:
         there, none = np.array([10.0]), np.array([np.inf])
         way = Way(there, np.array([0]), none, none, np.array([share / 1e-3]), np.array([near]), 11.0, "", lambda: None)
-        return judge_kicked(prediction, way, 0, 10.0, at + scatter, runs)
+        return judge_kicked(prediction, way, 0, 10.0, at + scatter, runs, others)
 
     verdicts = {at: told(0.02, 0.1, at)[0] for at in (9.4, 9.6, 10.4, 10.6)}
     assert verdicts == {9.4: "disagrees", 9.6: "agrees", 10.4: "agrees", 10.6: "disagrees"}
+    assert [told(0.02, 0.1, at, others=0.2)[0] for at in (9.2, 9.4, 10.6, 10.8)] == [
+        *["disagrees", "agrees"],
+        *["agrees", "disagrees"],
+    ]
     for share, near, reason in (
         (0.1, 0.1, "steps add 0.1 to squared norms"),
         (0.02, 0.4, "the row comes to rest near it"),

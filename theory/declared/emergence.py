@@ -126,14 +126,14 @@ def emergence(model: DeclaredModel, start: Start) -> Iterator[Known | Unknown]:
     try:
         known = _of_rows_alone(model, start)
     except InputError:  # (rows that pull at each other from the start, and other targets, have their flow alone)
-        known = _Told([], lambda rule, p: (None, ()), {})
+        known = _Told([], _no_law, {})
     entries, ways = _followed(model, start, known.entries)
     own = memory(replace(model.rule, decay=0.0, samples=0))
     # (Rows by themselves know nothing of times that all rows make together.)
     rows = {p: row for p, row in known.rows.items() if p not in ways} if own.lag else {}
     lag = _Lag(own.lag, rows, float(model.student.activation.second_moment), speed(model.rule))
     yield from entries
-    yield from _of_all_rows(model.rule, ways)
+    yield from _of_all_rows(model.rule, ways, known.law)
     yield from _in_steps(model.rule, entries, known.law, lag, _is_steady(model.rule), ways)
 
 
@@ -237,8 +237,14 @@ def _of_way(way: Way) -> Iterator[Known]:
                 yield Known(quantity, time, TIME, WAY_REFERENCE, level, p + 1, low, high)
 
 
-def _of_all_rows(rule: Rule, ways: Mapping[int, Way]) -> Iterator[Known]:
-    """Mean and spread over runs of SGD of constant steps, where these are near the flow's time."""
+def _no_law(rule: Rule, p: int) -> tuple[None, tuple[()]]:
+    return None, ()
+
+
+def _of_all_rows(rule: Rule, ways: Mapping[int, Way], law: _Law) -> Iterator[Known]:
+    """Mean and spread over runs of SGD of constant steps, where these are near the flow's time; one task's `law` knows whether
+    runs go another way.
+    """
     if type(rule) is not Rule or callable(rule.step_size):
         return
     size = rule.step_size / rule.batch
@@ -247,6 +253,7 @@ def _of_all_rows(rule: Rule, ways: Mapping[int, Way]) -> Iterator[Known]:
         if own is not None and conditions[0].holds:
             beside = way.beyond(p, own)
             mean, low, high = (x / rule.step_size for x in (own.mean, own.mean - beside, own.mean + beside))
+            conditions = (*conditions, *law(rule, p)[1])
             yield Known(MEAN_STEPS, mean, STEPS, LAW_REFERENCE, conditions, p + 1, low, high)
             spread, low, high = (x / rule.step_size for x in (own.std, *way.spreads(p, own)))
             yield Known(SPREAD_STEPS, spread, STEPS, LAW_REFERENCE, conditions, p + 1, low, high)
@@ -280,8 +287,9 @@ def _in_steps(
             )
             continue
         place = entry.place - 1 if entry.place else 0
-        known = stable.holds and 0 < entry.value < np.inf and place not in ways
-        own, kept = law(replace(rule, step_size=size), place) if known else (None, ())
+        asked = stable.holds and 0 < entry.value < np.inf
+        own, kept = law(replace(rule, step_size=size), place) if asked else (None, ())
+        own = None if place in ways else own
         near: tuple[Condition, ...] = () if own is None else (scattered(entry.value, own),)
         itself = () if own is None else _by_itself(entry.low, entry.high)
         if place in ways:
@@ -433,9 +441,27 @@ def _law_of_sgd(
         return None, ()
     pace = speed(rule)
     step_size = pace * float(rule.step_size)  # type: ignore[arg-type]
-    law, others = prediction.sgd_law(p, step_size, rule.batch, end), race(step_size, rule.batch)
-    law = law if end else others.law(p, law)
+    others = race(step_size, rule.batch)
+    law = prediction.sgd_law(p, step_size, rule.batch, end) if end else others.law(p)
     return HittingLaw(law.mean / pace, law.std / pace, law.turned), (others.kept(p),)
+
+
+def means_of_sgd(
+    prediction: Prediction, others: Rivals | None, rule: Rule, told: Sequence[Validity], ways: Mapping[int, Way]
+) -> Iterator[Known]:
+    """Mean and spread of SGD's steps to each direction of an additive prediction, by its `others` at the rule's step size and
+    batch, or along those `ways` of all rows that are given; nothing of directions whose law is not known.
+    """
+    if others is None:
+        yield from _of_all_rows(rule, ways, _no_law)
+        return
+
+    def race(*_: float) -> Rivals:
+        return others
+
+    yield from _of_all_rows(rule, ways, partial(_law_of_sgd, prediction, race))
+    for p in sorted({*range(prediction.teacher.width)} - {*ways}):
+        yield from _of_sgd(prediction, race, rule, p, told[p])
 
 
 def _of_sgd(prediction: Prediction, race: _Race, rule: Rule, p: int, flow: Validity) -> Iterator[Known]:

@@ -46,14 +46,17 @@ class Rivals(NamedTuple):
     Attributes:
         mean, spread: of the first row that is there, over those of the pair by itself.
         lost: share of the runs whose row, or one that an earlier direction needs, goes elsewhere first.
+        pairs: the laws of the pairs by themselves, by direction from 0, of those that have one.
     """
 
     mean: np.ndarray
     spread: np.ndarray
     lost: np.ndarray
+    pairs: Mapping[int, HittingLaw]
 
-    def law(self, p: int, alone: HittingLaw) -> HittingLaw:
+    def law(self, p: int) -> HittingLaw:
         """Of direction p's time, from that of its pair by itself."""
+        alone = self.pairs[p]
         return HittingLaw(alone.mean * float(self.mean[p]), alone.std * float(self.spread[p]), alone.turned)
 
     def alone(self, p: int) -> Condition:
@@ -78,12 +81,12 @@ def rivals(prediction: Prediction, step_size: float, batch: int = 1) -> Rivals:
     width = prediction.teacher.width
     mean, spread, lost, kept = np.full(width, np.nan), np.full(width, np.nan), np.full(width, np.nan), 1.0
     order = [int(p) for p in prediction.selection.directions if 0 < prediction.time_half[p] < np.inf]
+    laws = {p: prediction.sgd_law(p, step_size, batch) for p in order}
     if not order:
-        return Rivals(mean, spread, lost)
+        return Rivals(mean, spread, lost, laws)
     if prediction.activation.information_exponent == 1:
         mean[order], spread[order], lost[order] = 1.0, 1.0, 0.0
-        return Rivals(mean, spread, lost)
-    laws = {p: prediction.sgd_law(p, step_size, batch) for p in order}
+        return Rivals(mean, spread, lost, laws)
     times = _times(prediction, laws)
     found = _found(prediction, times, step_size, batch)
     # (What came before takes its row and its direction from all later ones, when it is there.)
@@ -102,7 +105,7 @@ def rivals(prediction: Prediction, step_size: float, batch: int = 1) -> Rivals:
         )  # (a law beyond all times has no spread among them)
         mean[p], spread[p] = first / alone if scatters > _RATIO - 1 else (1.0, 1.0)
         free_rows[k] = free_directions[p] = own
-    return Rivals(mean, spread, lost)
+    return Rivals(mean, spread, lost, laws)
 
 
 def scattered(time: float, law: HittingLaw) -> Condition:
@@ -112,21 +115,20 @@ def scattered(time: float, law: HittingLaw) -> Condition:
     return Condition("fluctuations", moved <= FLUCTUATIONS, moved, FLUCTUATIONS, sentence)
 
 
-def in_steps(prediction: Prediction, step_size: float, batch: int = 1) -> list[tuple[Condition, ...]]:
-    """That SGD of this step size takes as long as the flow, by direction; () where no law says so (`has_sgd_law`), and of what
-    is found from the start.
+def in_steps(prediction: Prediction, others: Rivals | None) -> list[tuple[Condition, ...]]:
+    """That SGD takes as long as the flow, by direction, its `others` being those of its step size; () where no law says so
+    (`has_sgd_law`), and of what is found from the start.
     """
-    if not prediction.has_sgd_law:
+    if others is None:
         return [()] * prediction.teacher.width
-    others, found = rivals(prediction, step_size, batch), list[tuple[Condition, ...]]()
+    found = list[tuple[Condition, ...]]()
     for p, time in enumerate(prediction.time_half.tolist()):
         if np.isinf(time):
             found.append((Condition("fluctuations", False, np.inf, np.inf, NEVER),))
         elif time == 0:
             found.append(())
         else:
-            law = others.law(p, prediction.sgd_law(p, step_size, batch))
-            found.append((scattered(time, law), others.kept(p)))
+            found.append((scattered(time, others.law(p)), others.kept(p)))
     return found
 
 

@@ -63,7 +63,10 @@ def _judged(
         times = sgd.half_steps[:, q] * runs.step_size
         row |= summary(times, "sgd", runs.sgd_end)
         if verdicts[0][0] == "agrees" and q in told.ways:
-            verdicts.append(judge_kicked(prediction, told.ways[q], q, measured, times, runs, sgd.resolution))
+            others = np.nan_to_num(rivals()[q]) if prediction.has_sgd_law else 0.0
+            verdicts.append(
+                judge_kicked(prediction, told.ways[q], q, measured, times, runs, float(others), sgd.resolution)
+            )
         elif verdicts[0][0] == "agrees":
             verdicts.append(judge_sgd(prediction, q, measured, times, runs, float(rivals()[q]), sgd.resolution))
     return row | worst(verdicts)
@@ -123,11 +126,18 @@ def judge_sgd(
 
 
 def judge_kicked(
-    prediction: Prediction, way: Way, q: int, flow: float, times: np.ndarray, runs: Runs, resolution: int = 1
+    prediction: Prediction,
+    way: Way,
+    q: int,
+    flow: float,
+    times: np.ndarray,
+    runs: Runs,
+    others: float,
+    resolution: int = 1,
 ) -> tuple[str, str]:
     """Verdict and reason of SGD beside the flow of all neurons, later as the law of SGD along it says, give or take its second
     order; where none is known, by `MOVED_MEAN` times the share that its steps add to squared norms until then: so much the
-    mean may be off (`theory.declared.whole_flow`).
+    mean may be off (`theory.declared.whole_flow`). `others`: what rows that are nearly as fast may move it by (`crowded`).
     """
     size = runs.step_size / runs.batch
     broken = [x.sentence for x in way.of_sgd(q, size) if not x.holds]
@@ -136,7 +146,7 @@ def judge_kicked(
     own = way.of_steps(q, size)
     later = 0.0 if own is None else own.mean - float(way.found[q])
     allowed = MOVED_MEAN * size * float(way.kicks[q]) * flow if own is None else way.beyond(q, own)
-    allowed += runs.step_size * resolution
+    allowed += runs.step_size * resolution + others
     return judge_replicas(times, flow + later, allowed, _controls(prediction, flow + later), runs.sgd_end)
 
 
