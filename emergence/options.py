@@ -9,7 +9,7 @@ from dataclasses import MISSING, Field, dataclass, field, fields
 from typing import Any, ClassVar
 
 from emergence.refusal import refuse
-from emergence.values import MANY, Kind
+from emergence.values import MANY, Expression, Kind
 
 
 def option(default: Any, kind: Kind, help: str, *, free: bool = False, also: str = "") -> Any:
@@ -38,6 +38,17 @@ class Problem:
 
     def check(self) -> None:
         """What must hold between options. Raises `InputError`."""
+
+    def read(self) -> None:
+        """Read the expressions, and whatever else stands as a text, as a run does (SymPy takes seconds to import).
+
+        Raises `InputError` for one that is not understood.
+        """
+        from theory import Activation
+
+        for name, one in options(type(self)).items():
+            if isinstance(one.metadata["kind"], Expression):
+                Activation.parse(getattr(self, name))
 
     def decided(self) -> dict[str, Any]:
         """Options whose defaults follow from others, at their values; part of what is echoed and of a cell's name."""

@@ -4,6 +4,7 @@ import argparse
 import contextlib
 import itertools
 import warnings
+from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
@@ -23,7 +24,7 @@ from emergence.store import grid, merging
 from emergence.store.engine import Cluster, Workers, usable_cores
 from emergence.store.folder import Store, pace
 from emergence.store.sweeping import Cell, Outcome, Sweep, label
-from emergence.values import Expression, Whole, shown
+from emergence.values import Text, Whole, shown
 
 DEFAULT_STORE = "sweep"
 #: So many cells are listed to people; the JSON document lists all.
@@ -47,7 +48,7 @@ def run(arguments: argparse.Namespace) -> Result:
     cells = everything[grid.part(arguments.shard)]
     folder = store_of(arguments, DEFAULT_STORE)
     missing = [cell for cell in cells if not (folder / cell.name).exists()]
-    _check_expressions(arguments.model, missing)
+    _check_texts(arguments.model, missing)
     plan = merging.plan(everything[0].configuration, axes)
     if arguments.list:
         _forewarn(arguments.model, simulation, missing)
@@ -156,23 +157,28 @@ def _cells(
 
 
 def _problem(model: Model, base: dict[str, Any], point: dict[str, Any]) -> Problem:
-    try:
+    with _named(point):
         return problem_of(model, base | point)
+
+
+@contextlib.contextmanager
+def _named(point: dict[str, Any]) -> Iterator[None]:
+    """What is refused within is so of the cell of these swept values, if there are any."""
+    try:
+        yield
     except Exception as error:
-        if is_refusal(error):
+        if point and is_refusal(error):
             refuse(f"cell {label(point)}: {error}")
         raise
 
 
-def _check_expressions(model: Model, cells: list[Cell]) -> None:
-    """Refuse an activation that is none before anything is written. Free if there is nothing to compute."""
-    names = [name for name, one in options(model.problem).items() if isinstance(one.metadata["kind"], Expression)]
-    texts = dict.fromkeys(cell.configuration["problem"][name] for name in names for cell in cells)
-    if texts:
-        import theory
-
-        for text in texts:
-            theory.Activation.parse(text)
+def _check_texts(model: Model, cells: list[Cell]) -> None:
+    """Refuse a text that is not understood before anything is written. Free if there is nothing to compute."""
+    names = [name for name, one in options(model.problem).items() if isinstance(one.metadata["kind"], Text)]
+    first = {tuple(cell.configuration["problem"][name] for name in names): cell for cell in reversed(cells)}
+    for cell in reversed(first.values()):
+        with _named({name: value for name, value in cell.values.items() if name in names}):
+            problem_of(model, cell.configuration["problem"]).read()
 
 
 def _forewarn(model: Model, simulation: Simulation, cells: list[Cell]) -> None:

@@ -222,6 +222,11 @@ class DeclaredProblem(Problem):
         beta = 1.0 if self.teacher_exponent is None else self.teacher_exponent
         return tuple(float(p) ** -beta for p in range(1, self.count + 1))
 
+    def read(self) -> None:
+        """All five parts. Raises `InputError` for one that is not understood or contradicts another."""
+        super().read()
+        _model(self)
+
     def decided(self) -> dict[str, Any]:
         found: dict[str, Any] = {"inputs": pinned(self.inputs), "rule": pinned(self.rule)}
         if self.target == "additive":
@@ -322,26 +327,12 @@ def resolve(problem: DeclaredProblem, simulation: Simulation | None = None) -> R
     """
     import numpy as np
 
-    from theory.declared.loss import LOSSES
-    from theory.declared.model import DeclaredModel
-    from theory.declared.rule import Alternating
     from theory.declared.schedule import check_length
     from theory.declared.start import draw_start
-    from theory.declared.text import parse_directions
 
-    if problem.target == "additive":
-        Cost(problem.count**2).check("the directions' Gram matrix", ["teacher_width"])
-    inputs, target = inputs_of(problem.inputs), _target(problem)
-    directions = parse_directions(problem.directions, inputs, target.count, problem.seed)
-    _check_rows(problem.student_width, target.count, inputs)
-    start = draw_start(directions, problem.student_width, problem.decided()["start_scale"], problem.seed)
-    usual = _USUAL / inputs.trace
-    rule = rule_of(problem.rule, _common(problem), usual)
-    model = DeclaredModel(directions, target, _student(problem), rule, LOSSES[problem.loss])
-    if isinstance(rule, Alternating) and not model.student.trained:
-        how = "add --train-second" if problem.student == "committee" else "take a committee and add --train-second"
-        refuse(f"rule is {problem.rule!r}, but the second layer is fixed, which makes it plain SGD: {how}, or use sgd")
-    if problem.step_size is None and rule.step_size == usual:
+    model, usual = _model(problem)
+    start = draw_start(model.directions, problem.student_width, problem.decided()["start_scale"], problem.seed)
+    if problem.step_size is None and model.rule.step_size == usual:
         model = _in_bounds(model, start, usual)
     size = model.rule.step_size
     known = _known_steps(model, start) if problem.steps is None and problem.time is None else 0.0
@@ -361,6 +352,27 @@ def resolve(problem: DeclaredProblem, simulation: Simulation | None = None) -> R
         whole = f"order is 'random', but batch is {model.rule.batch}, all of the samples, in any order"
         warned = (*warned, f"{whole}; lower batch, or give order = replacement")
     return Resolved(problem, model, start, steps, time, warned)
+
+
+def _model(problem: DeclaredProblem) -> "tuple[DeclaredModel, float]":
+    """Its five parts, and the usual step size, which the rule has where none is given."""
+    from theory.declared.loss import LOSSES
+    from theory.declared.model import DeclaredModel
+    from theory.declared.rule import Alternating
+    from theory.declared.text import parse_directions
+
+    if problem.target == "additive":
+        Cost(problem.count**2).check("the directions' Gram matrix", ["teacher_width"])
+    inputs, target = inputs_of(problem.inputs), _target(problem)
+    directions = parse_directions(problem.directions, inputs, target.count, problem.seed)
+    _check_rows(problem.student_width, target.count, inputs)
+    usual = _USUAL / inputs.trace
+    rule = rule_of(problem.rule, _common(problem), usual)
+    model = DeclaredModel(directions, target, _student(problem), rule, LOSSES[problem.loss])
+    if isinstance(rule, Alternating) and not model.student.trained:
+        how = "add --train-second" if problem.student == "committee" else "take a committee and add --train-second"
+        refuse(f"rule is {problem.rule!r}, but the second layer is fixed, which makes it plain SGD: {how}, or use sgd")
+    return model, usual
 
 
 def _known_steps(model: "DeclaredModel", start: "Start") -> float:

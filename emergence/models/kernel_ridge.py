@@ -36,6 +36,12 @@ class KernelRidgeProblem(TeacherProblem):
         if self.dim <= self.width:
             refuse(f"dim is {self.dim}, not above teacher width = {self.width}: raise dim or lower the width")
 
+    def read(self) -> None:
+        from theory.baselines.kernel_ridge import Kernel
+
+        super().read()
+        Kernel.parse(self.kernel)
+
 
 @dataclass(frozen=True)
 class Resolved:

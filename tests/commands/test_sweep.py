@@ -512,10 +512,28 @@ def test_bad_input_costs_one_line(run: Callable, argv: list[str], named: str, tm
     assert sorted(os.listdir()) == ["full"]
 
 
-def test_an_activation_that_is_none_is_refused_before_work_starts(run: Callable, inline: Inline) -> None:
-    code, _, err = run("sweep", "predict", "--over", "activation=h4,nonsense")
-    assert (code, err.count("\n"), inline.seen) == (2, 1, [])
-    assert "nonsense" in err
+@pytest.mark.parametrize(
+    ("what", "over", "cell"),
+    [
+        ("predict", "activation=h4,nonsense", "activation=nonsense: "),
+        ("kernel-ridge", "kernel=exp,nonsense", "kernel=nonsense: "),
+        ("declared-sgd", "target=z1,z1+nonsense", "target=z1+nonsense: "),
+        ("declared-sgd", "rule=sgd,nonsense", "rule=nonsense: "),
+        ("declared-sgd", "link=h3,nonsense", "link=nonsense: "),
+        ("declared-flow", "inputs=8,blocks(nonsense)", "inputs=blocks(nonsense): "),
+        ("declared-flow", "step-size=0.1,power(nonsense)", "step-size=power(nonsense): "),
+    ],
+)
+def test_a_text_that_is_not_understood_is_refused_before_work_starts(
+    run: Callable, inline: Inline, what: str, over: str, cell: str
+) -> None:
+    """One line that names the cell; of a text that is not swept it names none."""
+    code, _, err = run("sweep", what, "--over", over, "--out", "here")
+    assert (code, err.count("\n"), inline.seen, Path("here").exists()) == (2, 1, [], False)
+    assert f"error: cell {cell}" in err
+    name, _, text = cell.removesuffix(": ").partition("=")
+    code, _, err = run("sweep", what, "--over", "seed=0,1", f"--{name}", text)
+    assert (code, err.count("\n"), "nonsense" in err, "cell" in err) == (2, 1, True, False)
 
 
 # ------------------------------------------------------------------------ real processes

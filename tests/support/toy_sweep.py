@@ -53,5 +53,5 @@ def share(store: Store, count: int) -> tuple[int, Outcome]:
 
 if __name__ == "__main__":
     sweeping.compute = compute
-    sweep._check_expressions = lambda *_: None  # spares the import of SymPy
+    sweep._check_texts = lambda *_: None  # spares the import of SymPy
     sys.exit(main())
