@@ -5,10 +5,11 @@ gradient $\lambda=-\partial t/\partial w$ obeys $\dot\lambda=-J^\top\lambda$ alo
 size η with batch B, independent given where they begin, of gradients g, make the times $T_a$ of rows and directions
 
 $$E\,T_a=t_a-\frac\eta B\int\lambda_a\cdot\mathrm{kick}\,dt,\qquad
-\operatorname{Cov}(T_a,T_b)=\frac\eta B\int E(\lambda_a\cdot g)(\lambda_b\cdot g)\,dt,$$
+\operatorname{Cov}(T_a,T_b)=\frac\eta B\int\operatorname{Cov}(\lambda_a\cdot g,\lambda_b\cdot g)\,dt,$$
 
-up to higher orders: the kick is what g adds to the mean of products of rows beside the flow ($E\langle g_k,g_l\rangle$, and on
-a sphere what scales rows back). A direction's time is the first of its rows': of Gaussian times.
+until the first of both, up to higher orders: the kick is what g adds to the mean of products of rows beside the flow
+($E\langle g_k,g_l\rangle$, and on a sphere what scales rows back), and 1/d of it is left out, what the scatter of overlaps
+moves the mean by. A direction's time is the first of its rows': of Gaussian times.
 
 F is minus a gradient, so that J is symmetric, and $J\lambda$ is the derivative of F along λ. All of it lives on the span:
 with $\dot v_k=\sum_jA_{kj}v_j+\sum_pB_{kp}w_p$ in each eigenspace and $\lambda_k=\sum_jG_{kj}v_j+\sum_pM_{kp}w_p$,
@@ -261,19 +262,21 @@ def _integrals(path: _Path, gradients: SampleGradients, costates: list[_Costate]
 def _at(
     flow: AllRows, gradients: SampleGradients, y: np.ndarray, packed: list[np.ndarray]
 ) -> tuple[np.ndarray, np.ndarray]:
-    r"""$-\lambda\cdot\mathrm{kick}$ (n,) and $E(\lambda_a\cdot g)(\lambda_b\cdot g)$ (n, n), at one time."""
-    state, student, eigenvalues = flow.parts(y), flow.model.student, flow.rates.eigenvalues
+    r"""$-\lambda\cdot\mathrm{kick}$ (n,) and $\operatorname{Cov}(\lambda_a\cdot g,\lambda_b\cdot g)$ (n, n), at one time."""
+    state, student, rule, eigenvalues = flow.parts(y), flow.model.student, flow.model.rule, flow.rates.eigenvalues
     overlap, gram, _ = state
     samples = gradients.at(*state)
     kicks = gradients.kicks(overlap, gram, samples)
     lost = np.einsum("ikk->k", kicks) / 2 if student.rows != "free" else np.zeros(len(samples.beta[0]))
     kicks = kicks - gram * (lost[:, None] + lost)
-    shifts, seen, rest = [], [], []
+    shifts, means, seen, rest = [], [], [], []
     for one in packed:
         costate = _opened(flow.shape, one)
         G, M, layer = costate
         shifts.append(np.sum(M * lost[:, None] * overlap) - np.sum(G * kicks) / 2)
         turned, mixed = _products(flow, state, costate)
+        # (λ·F is 1, and of decay, which is no gradient's, F has −κv.)
+        means.append((1 + rule.decay * np.einsum("ikk->", mixed)) / speed(rule))
         # What λ_k sees of x, in the fields of directions and rows, and what is left of it.
         known = np.concatenate([np.einsum("i,ikp->kp", eigenvalues, x) for x in (turned, mixed)], axis=1)
         seen.append(known @ samples.inverse.T)
@@ -292,4 +295,4 @@ def _at(
                     "i,ikl->kl", eigenvalues, mixed @ G.transpose(0, 2, 1) + turned @ M.transpose(0, 2, 1)
                 )
                 square[b, a] += np.sum((whole - seen[b] @ seen[a].T) * pairs)
-    return np.array(shifts), square
+    return np.array(shifts), square - np.outer(means, means)

@@ -59,7 +59,7 @@ def _cases() -> dict[str, tuple[DeclaredModel, Start]]:
     ),
     latex=(
         r"T_p=\inf\{t:\max_k\mathrm{Corr}(\langle v_k,x\rangle,\langle w_p,x\rangle)^2\ge\tfrac12\},\quad"
-        r"\operatorname{Var}T_p=\tfrac\eta B\int E(\lambda\cdot g)^2dt"
+        r"\operatorname{Var}T_p=\tfrac\eta B\int\operatorname{Var}(\lambda\cdot g)\,dt"
     ),
     source="derived; theory.declared.whole_flow, theory.declared.passage_law",
     kind="asymptotic",
