@@ -129,6 +129,7 @@ def steps_of_sgd(resolved: "Resolved") -> list[dict[str, Any]]:
     None where no law says. `sgd_valid`: True, or the reasons why SGD may not be as the law says.
     """
     from theory.declared.emergence import MEAN_STEPS, SPREAD_STEPS, means_of_sgd
+    from theory.declared.known import Unknown
     from theory.declared.rule import Rule
 
     found = [dict[str, Any].fromkeys((*_OF_SGD, "sgd_valid")) for _ in range(resolved.teacher.width)]
@@ -137,6 +138,8 @@ def steps_of_sgd(resolved: "Resolved") -> list[dict[str, Any]]:
     rule = Rule(resolved.step_size, batch=resolved.problem.batch)
     for known in means_of_sgd(resolved.prediction, resolved.others, rule, resolved.times.validities, _ways(resolved)):
         own = found[(known.place or 1) - 1]
+        if isinstance(known, Unknown):
+            continue
         if known.quantity == MEAN_STEPS:
             mean = known.value, known.low, known.high
             own |= dict(zip(_OF_SGD, mean, strict=False)) | {"sgd_valid": known.reasons or True}

@@ -21,6 +21,7 @@ from theory.declared.passage_law import PassageLaw
 from theory.declared.predict import predict
 from theory.declared.rule import Momentum, Rule
 from theory.declared.sample_gradients import SampleGradients
+from theory.declared.schedule import Linear, Power, steps_until
 from theory.declared.start import Start, draw_start
 from theory.declared.student import committee
 from theory.declared.target import Additive, Polynomial, symbols
@@ -138,7 +139,12 @@ def test_kicks_of_pairs_are_those_of_a_step(given: Problem, steep: bool) -> None
 def test_a_time_is_the_first_of_its_rows() -> None:
     """Of two alike and independent, 1/√π of a spread earlier, and √(1 − 1/π) as wide; of one, what is given."""
     law = PassageLaw(
-        np.array([0, 0, 1]), np.array([5.0, 5.0, 9.0]), np.array([1.0, 1.0, -2.0]), np.diag([4.0, 4.0, 1.0]), np.ones(2)
+        np.array([0, 0, 1]),
+        np.array([5.0, 5.0, 9.0]),
+        np.array([[0.0, 0.5, 1.0]]),
+        np.tile([1.0, 1.0, -2.0], (1, 3, 1)),
+        np.tile(np.diag([4.0, 4.0, 1.0]), (1, 3, 1, 1)),
+        np.ones(2),
     )
     two, one = law.of(0, 0.01), law.of(1, 0.01)
     assert two is not None
@@ -146,7 +152,7 @@ def test_a_time_is_the_first_of_its_rows() -> None:
     assert (one.mean, one.std) == (pytest.approx(9 - 0.02, abs=1e-4), pytest.approx(0.1, rel=1e-3))
     assert two.mean == pytest.approx(5 + 0.01 - 0.2 / np.sqrt(np.pi), abs=2e-4)
     assert two.std == pytest.approx(0.2 * np.sqrt(1 - 1 / np.pi), rel=2e-3)
-    assert PassageLaw(law.directions, law.times, law.later, law.covariance, np.array([1.3, 1.0])).of(0, 0.01) is None
+    assert replace(law, sampled=np.array([1.3, 1.0])).of(0, 0.01) is None
 
 
 def one_neuron(width: int = 1, dim: int = 12, rule: Rule | None = None, **student: object) -> Problem:
@@ -177,11 +183,20 @@ def test_the_law_of_a_linear_neuron(rule: Rule) -> None:
     s, weights = time * (1 + points) / 2, time * weights / 2
     ahead, side = 1 - nu / c - (T - nu / c) * np.exp(-c * s), p * np.exp(-c * s)
     gap, slope = ahead**2 + side**2, np.exp(c * (s - time)) / nu
-    spread = weights @ (2 * slope**2 * (gap + tau**2) + slope**2 * (ahead + side) ** 2)
-    later = weights @ (slope * ((d + 2) * gap + d * tau**2) / (2 * side))
+    noise = 2 * slope**2 * (gap + tau**2) + slope**2 * (ahead + side) ** 2
+    drift = slope * ((d + 2) * gap + d * tau**2) / (2 * side)
+    spread, later = weights @ noise, weights @ drift
     assert law.times == pytest.approx([time], rel=1e-5)
     assert law.covariance == pytest.approx(np.array([[nu**2 * spread]]), rel=0.01)
     assert law.later == pytest.approx([nu**2 * later], rel=0.01)
+    # Of a schedule, the same integrals with the size of the steps at each time: here four times as large at the end. (As much
+    # as steady steps of the same sum where neither noise nor decay is, for then both integrands are constant.)
+    sizes, own = 0.01 * (1 + 3 * s / time), law.of(0, lambda t: 0.01 * (1 + 3 * t / time))
+    assert own is not None
+    assert own.std == pytest.approx(nu * np.sqrt(weights @ (sizes * noise)), rel=0.01)
+    assert own.mean - time == pytest.approx(nu**2 * weights @ (sizes * drift), rel=0.02)
+    steady = 0.025 * np.array([nu**2 * later, nu**2 * spread])
+    assert np.all(np.array([own.mean - time, own.std**2]) > 1.05 * steady) == bool(tau)
 
 
 def test_the_law_of_linear_rows_that_do_not_know_of_each_other() -> None:
@@ -338,6 +353,39 @@ def test_mean_and_spread_of_sgd(given: Problem) -> None:
     assert spread.low - 3 * error / np.sqrt(2) < times.std() < spread.high + 3 * error / np.sqrt(2)
     assert spread.value / 2 < times.std() - 3 * error < times.std() + 3 * error < 2 * spread.value
     assert steps.low < times.mean() < steps.high
+
+
+@pytest.mark.parametrize("rises", [True, False])
+def test_mean_and_spread_of_sgd_by_a_schedule(rises: bool) -> None:
+    """From .3 to 3 times the size on the way, and from 2.5 times by a power: as above. The spread of as many steady steps of
+    the same sum is rejected, which has too much noise late, or too little early.
+    """
+    model, start = problem("gelu(z)", "committee", width=3, dim=48)
+    way = whole_flow(model, start)
+    p, law = int(way.found.argmin()), way.law()
+    assert law is not None
+    own = int(np.flatnonzero(law.directions == p)[0])
+    size = float(0.05**2 * way.found[p] ** 2 / law.covariance[own, own])
+    steady = int(way.found[p] / size)
+    schedule = Linear(0.3 * size, 3 * size, 2 * steady) if rises else Power(2.5 * size, 0.5, steady / 3)
+    taken = replace(model, rule=Rule(schedule))
+    said = predict(taken, start)
+    mean, spread, steps = (
+        next(x for x in said.of_quantity(one) if x.place == p + 1) for one in (MEAN_STEPS, SPREAD_STEPS, FOUND_STEPS)
+    )
+    assert [x.reasons for x in (mean, spread, steps)] == [[], [], []]
+    run = declared_sgd(taken, start, steps=int(1.5 * steps.value), replicas=128, seed=4, saves=800)
+    times = steps_until(schedule, emergence_times(taken, run.dataset)[:, p])[0]
+    assert np.all(np.isfinite(times))
+    error = times.std() / np.sqrt(len(times))
+    assert mean.low - 3 * error < times.mean() < mean.high + 3 * error
+    assert spread.low - 3 * error / np.sqrt(2) < times.std() < spread.high + 3 * error / np.sqrt(2)
+    plain = way.of_steps(p, float(way.found[p] / steps.value))
+    assert plain is not None
+    assert abs(plain.std * steps.value / way.found[p] - times.std()) > 3 * error / np.sqrt(2)
+    over = Power(size, 0.0, end=int(0.97 * steady))  # (a third of the runs are there by then)
+    left = predict(replace(model, rule=Rule(over)), start)
+    assert [x for x in left.of_quantity(MEAN_STEPS) if x.place == p + 1] == []
 
 
 def test_where_no_law_is_known_kicks_say_how_near_sgd_is() -> None:

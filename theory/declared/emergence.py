@@ -24,7 +24,7 @@ from theory.declared.modified_equation import memory
 from theory.declared.one_direction import REFERENCE
 from theory.declared.passage_law import REFERENCE as LAW_REFERENCE
 from theory.declared.rule import Rule
-from theory.declared.schedule import MOST_STEPS, steps_until
+from theory.declared.schedule import MOST_STEPS, size_along, steps_until
 from theory.declared.start import Start
 from theory.declared.steps_of_rows import BOUND, LoneRow, given_step, largest_at_the_start, least_step, lone_rows
 from theory.declared.target import Additive, as_additive
@@ -73,6 +73,8 @@ NOISE = "noise: what that on labels moves SGD by is not known"
 #: Square of what the second order of a step moves a mean by, beyond which it is not small (of 42 cases within it, 30 to 150
 #: dimensions, 41 were within 4 % of 200 runs each, one of 80 steps in 30 dimensions was 6 % off).
 _THIRD = 0.03
+#: Weights of a Gaussian law's mean and of its mean ± √3 deviations.
+_THREE = (1, 4, 1)
 #: Age of gradients, over the steps that it takes, that does not matter.
 _OLD = 3e-3
 #: Share of the step that is held from which a mean loss at rest is that of rare runs; and of it that may be left out.
@@ -241,22 +243,32 @@ def _no_law(rule: Rule, p: int) -> tuple[None, tuple[()]]:
     return None, ()
 
 
-def _of_all_rows(rule: Rule, ways: Mapping[int, Way], law: _Law) -> Iterator[Known]:
-    """Mean and spread over runs of SGD of constant steps, where these are near the flow's time; one task's `law` knows whether
-    runs go another way.
+def _of_all_rows(rule: Rule, ways: Mapping[int, Way], law: _Law) -> Iterator[Known | Unknown]:
+    """Mean and spread over runs of SGD, where these are near the flow's time; one task's `law` knows whether runs go another
+    way. Steps of a schedule are those of three times of a Gaussian law.
     """
-    if type(rule) is not Rule or callable(rule.step_size):
+    if type(rule) is not Rule:
         return
-    size = rule.step_size / rule.batch
+    size = size_along(rule.step_size, rule.batch)
     for p, way in ways.items():
         own, conditions = way.of_steps(p, size), way.of_sgd(p, size)
-        if own is not None and conditions[0].holds:
-            beside = way.beyond(p, own)
-            mean, low, high = (x / rule.step_size for x in (own.mean, own.mean - beside, own.mean + beside))
+        if own is None or not conditions[0].holds:
+            continue
+        beside = way.beyond(p, own)
+        at = own.mean + np.array([*(-(3**0.5) * own.std, 0, 3**0.5 * own.std), *(-beside, beside)])
+        steps, _ = steps_until(rule.step_size, at)
+        three, (begin, end) = steps[:3], steps[3:].tolist()
+        mean = float(np.average(three, weights=_THREE))
+        if np.isinf([mean, end]).any():
+            over = "the schedule of the step size may be over before SGD is there"
+            yield Unknown(OF_SGD, over, p + 1)
+            continue
+        spread, later = float(np.average((three - mean) ** 2, weights=_THREE)) ** 0.5, mean - three[1]
+        if not callable(rule.step_size):
             conditions = (*conditions, *law(rule, p)[1])
-            yield Known(MEAN_STEPS, mean, STEPS, LAW_REFERENCE, conditions, p + 1, low, high)
-            spread, low, high = (x / rule.step_size for x in (own.std, *way.spreads(p, own)))
-            yield Known(SPREAD_STEPS, spread, STEPS, LAW_REFERENCE, conditions, p + 1, low, high)
+        yield Known(MEAN_STEPS, mean, STEPS, LAW_REFERENCE, conditions, p + 1, begin + later, end + later)
+        low, high = (spread * share for share in way.spreads(p, own))
+        yield Known(SPREAD_STEPS, spread, STEPS, LAW_REFERENCE, conditions, p + 1, low, high)
 
 
 def _in_steps(
@@ -293,7 +305,7 @@ def _in_steps(
         near: tuple[Condition, ...] = () if own is None else (scattered(entry.value, own),)
         itself = () if own is None else _by_itself(entry.low, entry.high)
         if place in ways:
-            near = ways[place].of_sgd(place, size / rule.batch)
+            near = ways[place].of_sgd(place, size_along(rule.step_size, rule.batch))
         moved = near[0].value if near else 0.0
         ends = np.array([entry.low / (1 + moved), entry.high * (1 + moved)])
         low, high = steps_until(rule.step_size, ends)[0].tolist()
@@ -448,7 +460,7 @@ def _law_of_sgd(
 
 def means_of_sgd(
     prediction: Prediction, others: Rivals | None, rule: Rule, told: Sequence[Validity], ways: Mapping[int, Way]
-) -> Iterator[Known]:
+) -> Iterator[Known | Unknown]:
     """Mean and spread of SGD's steps to each direction of an additive prediction, by its `others` at the rule's step size and
     batch, or along those `ways` of all rows that are given; nothing of directions whose law is not known.
     """

@@ -4,8 +4,8 @@ Let $t(w)$ be the time that the flow $\dot w=F(w)$ takes to where row k has a sq
 gradient $\lambda=-\partial t/\partial w$ obeys $\dot\lambda=-J^\top\lambda$ along the flow, with λ·F = 1 throughout. Steps of
 size η with batch B, independent given where they begin, of gradients g, make the times $T_a$ of rows and directions
 
-$$E\,T_a=t_a-\frac\eta B\int\lambda_a\cdot\mathrm{kick}\,dt,\qquad
-\operatorname{Cov}(T_a,T_b)=\frac\eta B\int\operatorname{Cov}(\lambda_a\cdot g,\lambda_b\cdot g)\,dt,$$
+$$E\,T_a=t_a-\int\frac\eta B\lambda_a\cdot\mathrm{kick}\,dt,\qquad
+\operatorname{Cov}(T_a,T_b)=\int\frac\eta B\operatorname{Cov}(\lambda_a\cdot g,\lambda_b\cdot g)\,dt,$$
 
 until the first of both, up to higher orders: the kick is what g adds to the mean of products of rows beside the flow
 ($E\langle g_k,g_l\rangle$, and on a sphere what scales rows back), and 1/d of it is left out, what the scatter of overlaps
@@ -32,6 +32,7 @@ from theory.declared.all_rows import AllRows
 from theory.declared.flow import speed
 from theory.declared.lone_row import FOUND
 from theory.declared.sample_gradients import SampleGradients
+from theory.declared.schedule import Size
 from theory.one_task.hitting_distribution import HittingLaw
 from theory.prediction.rivals import FLUCTUATIONS
 
@@ -57,26 +58,46 @@ class PassageLaw:
     r"""Of n pairs of a direction and a row.
 
     Attributes:
-        directions: (n,), by place from 0. times: of the flow, (n,). later: by what the mean is later, over η/B, (n,).
-            covariance: over η/B, (n, n). sampled: of the row that is first at each direction, what a step adds to its squared
+        directions: (n,), by place from 0. times: of the flow, (n,). nodes: times between which the integrals are, their ends
+            and middles, (N, 3). drift, noise: by what the mean is later, and the covariance, in a unit of time and over η/B,
+            (N, 3, n) and (N, 3, n, n). sampled: of the row that is first at each direction, what a step adds to its squared
             norm there, by points over what it is exactly, (P,); nan where there is no law.
     """
 
     directions: np.ndarray
     times: np.ndarray
-    later: np.ndarray
-    covariance: np.ndarray
+    nodes: np.ndarray
+    drift: np.ndarray
+    noise: np.ndarray
     sampled: np.ndarray
 
-    def of(self, p: int, size: float) -> HittingLaw | None:
+    @property
+    def later(self) -> np.ndarray:
+        """(n,), by what means are later, over a constant η/B."""
+        return np.tensordot(self._weights, self.drift, 2)
+
+    @property
+    def covariance(self) -> np.ndarray:
+        """(n, n), over a constant η/B."""
+        return np.tensordot(self._weights, self.noise, 2)
+
+    @property
+    def _weights(self) -> np.ndarray:
+        """Of Simpson's rule."""
+        return np.diff(self.nodes[:, ::2]) * _SIMPSON / sum(_SIMPSON)
+
+    def of(self, p: int, size: Size) -> HittingLaw | None:
         """When SGD finds direction p, with steps of this size over the batch; None where the points do not suffice."""
         own = np.flatnonzero(self.directions == p)
-        covariance = size * self.covariance[np.ix_(own, own)]
+        weights = self._weights * (size(self.nodes) if callable(size) else size)
+        later, covariance = (
+            np.tensordot(weights, x, 2) for x in (self.drift[..., own], self.noise[..., own[:, None], own])
+        )
         if not (own.size and abs(self.sampled[p] - 1) <= _SAMPLED and np.all(np.isfinite(covariance))):
             return None
         values, vectors = np.linalg.eigh(covariance)
         spread = _gaussian(own.size) * np.sqrt(np.maximum(values, 0.0)) @ vectors.T
-        first = np.min(self.times[own] + size * self.later[own] + spread, axis=1)
+        first = np.min(self.times[own] + later + spread, axis=1)
         return HittingLaw(float(first.mean()), float(first.std()))
 
 
@@ -105,13 +126,13 @@ def passage_law(flow: AllRows, steps: Steps, found: np.ndarray) -> PassageLaw:
             more = [_Costate.at(path, *one, allowed) for one in rows]
             crossings, costates = [*crossings, *rows], [*costates, *more]
     gradients, sampled = SampleGradients(flow.model, flow.kicks.noise), np.full(found.shape, np.nan)
-    later, covariance = _integrals(path, gradients, costates) if costates else (np.zeros(0), np.zeros((0, 0)))
+    nodes, drift, noise = _integrands(path, gradients, costates)
     for row, p, time in reversed(crossings):
         state = flow.parts(path.state(time))
         own = gradients.kicks(*state[:2], gradients.at(*state)).sum(axis=0)[row, row]
         sampled[p] = own * pace**2 / (flow.kicks.of_row(*state, row) * state[1].sum(axis=0)[row, row])
     directions, times = np.array([p for _, p, _ in crossings], dtype=int), np.array([one.time for one in costates])
-    return PassageLaw(directions, times, pace**2 * later, pace**2 * covariance, sampled)
+    return PassageLaw(directions, times, nodes, pace**2 * drift, pace**2 * noise, sampled)
 
 
 @dataclass
@@ -239,24 +260,28 @@ def _moved(flow: AllRows, state: Parts, costate: Parts) -> Parts:
     return rows, dB + A @ M + G @ B, trained[0] if trained else layer
 
 
-def _integrals(path: _Path, gradients: SampleGradients, costates: list[_Costate]) -> tuple[np.ndarray, np.ndarray]:
-    """`later` and `covariance`, by Simpson's rule between times that are ends of steps, or at which a row is there."""
-    times = np.array([one.time for one in costates])
+def _integrands(
+    path: _Path, gradients: SampleGradients, costates: list[_Costate]
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """`PassageLaw.nodes`, between which are ends of steps, and times at which a row is there; `drift` and `noise` on them."""
+    times, count = np.array([one.time for one in costates]), len(costates)
+    if not count:
+        return np.zeros((0, 3)), np.zeros((0, 3, 0)), np.zeros((0, 3, 0, 0))
     steps = path.begins[path.begins < times.max(initial=0.0)]
     kept = steps[np.unique(np.linspace(0, len(steps) - 1, _INTERVALS).round().astype(int))]
     ends = np.union1d(kept, times)
-    middles, wide = (ends[1:] + ends[:-1]) / 2, np.diff(ends)
+    middles = (ends[1:] + ends[:-1]) / 2
     found = [
         [_at(path.flow, gradients, path.state(t), [one.value(min(t, one.time)) for one in costates]) for t in some]
         for some in (ends, middles)
     ]
-    later, covariance = np.zeros(len(costates)), np.zeros((len(costates), len(costates)))
-    for n, width in enumerate(wide):
-        waits = (times > ends[n]).astype(float)
-        three = (found[0][n], found[1][n], found[0][n + 1])
-        later += width * waits * np.average([one[0] for one in three], axis=0, weights=_SIMPSON)
-        covariance += width * np.outer(waits, waits) * np.average([one[1] for one in three], axis=0, weights=_SIMPSON)
-    return later, covariance
+    waits = (times > ends[:-1, None]).astype(float)[:, None]
+    drift, noise = (
+        np.stack([x[:-1], y, x[1:]], axis=1)
+        for x, y in zip(*[[np.array(x) for x in zip(*some, strict=True)] for some in found], strict=True)
+    )
+    nodes = np.stack([ends[:-1], middles, ends[1:]], axis=1)
+    return nodes, waits * drift, waits[..., None] * waits[..., None, :] * noise
 
 
 def _at(

@@ -3,6 +3,7 @@ r"""Step sizes that change: $\eta_n$ for step $n=0,1,\dots$ Each is a function o
 Powers $\tfrac12<s\le1$ are those of Robbins and Monro 1951: $\sum\eta_n=\infty$, $\sum\eta_n^2<\infty$.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -68,6 +69,22 @@ def check_length(schedule: "Schedule | float", steps: int) -> None:
         raise InputError(
             f"steps is {steps}, but the schedule of the step size ends after {end}: run {end} steps, or extend it"
         )
+
+
+#: η/B, or that of a schedule at times of the flow, what the step sizes before sum to.
+Size = float | Callable[[np.ndarray], np.ndarray]
+
+
+def size_along(step_size: "float | Schedule", batch: int) -> Size:
+    """η/B along the flow; of a schedule that is over, its last."""
+    if not callable(step_size):
+        return step_size / batch
+
+    def along(times: np.ndarray) -> np.ndarray:
+        last = getattr(step_size, "end", None) or MOST_STEPS
+        return np.asarray(step_size(np.minimum(steps_until(step_size, times)[0], last))) / batch
+
+    return along
 
 
 def steps_until(step_size: "float | Schedule", times: np.ndarray) -> tuple[np.ndarray, float]:

@@ -24,6 +24,7 @@ from theory.declared.model import DeclaredModel
 from theory.declared.passage_law import PassageLaw, Steps, passage_law
 from theory.declared.population import check_target
 from theory.declared.rule import Rule
+from theory.declared.schedule import Size
 from theory.declared.start import Start
 from theory.declared.student import Student
 from theory.declared.target import Additive, Polynomial
@@ -91,15 +92,18 @@ class Way:
         """Of the flow's own time for direction p, which is right to `ERROR` unless the row all but rests there."""
         return (passing(float(self.near[p]), _PASSED),)
 
-    def of_sgd(self, p: int, size: float) -> tuple[Condition, ...]:
-        """That SGD finds direction p when the flow does, with steps of this size over the batch."""
+    def of_sgd(self, p: int, size: Size) -> tuple[Condition, ...]:
+        """That SGD finds direction p when the flow does, with steps of this size over the batch (of a schedule, where no law
+        is known, of its largest until then).
+        """
         own, near = self.of_steps(p, size), float(self.near[p])
         if own is None:
-            return kicked(size * float(self.kicks[p])), passing(near)
+            largest = np.max(size(np.linspace(0.0, self.found[p], _INTERVALS))) if callable(size) else size
+            return kicked(float(largest * self.kicks[p])), passing(near)
         # (How slow it is there is in the law.)
         return scattered(float(self.found[p]), own), passing(near, _PASSED)
 
-    def of_steps(self, p: int, size: float) -> HittingLaw | None:
+    def of_steps(self, p: int, size: Size) -> HittingLaw | None:
         """Mean and spread of SGD's time to direction p, to first order in the size over the batch; None where not known."""
         law = self.law()
         return None if law is None else law.of(p, size)
@@ -110,9 +114,9 @@ class Way:
         return time * (ERROR + _SECOND * ((own.mean / time - 1) ** 2 + (own.std / time) ** 2))
 
     def spreads(self, p: int, own: HittingLaw) -> tuple[float, float]:
-        """Between which the spread is: the first order is off by more, where it is a larger share of the time."""
+        """Between which shares of it the spread is: the first order is off by more, where it is a larger share of the time."""
         moved = scattered(float(self.found[p]), own).value
-        return own.std / (1 + _NARROWER * moved), own.std * (1 + _WIDER * moved)
+        return 1 / (1 + _NARROWER * moved), 1 + _WIDER * moved
 
 
 def whole_flow(model: DeclaredModel, start: Start) -> Way:
