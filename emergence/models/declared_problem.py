@@ -305,7 +305,9 @@ class Resolved:
         """The full problem, defaults included."""
         rule = self.model.rule
         common = {name: getattr(rule, name) for name in ("step_size", *RULE_OPTIONS)}
-        shown = {name: str(value) if callable(value) else value for name, value in common.items()}
+        shown = {
+            name: (self.problem.step_size or str(value)) if callable(value) else value for name, value in common.items()
+        }
         if not rule.samples and self.problem.order is None:  # fresh samples have none, and it is refused
             shown["order"] = None
         return asdict(self.problem) | self.problem.decided() | shown | {"steps": self.steps}

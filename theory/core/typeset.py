@@ -5,7 +5,7 @@ import re
 #: What is a formula already, or code: left alone.
 _SET = re.compile(r"(\$[^$]*\$|``[^`]*``)")
 #: 1e+04, 2.5e-7, 1e9; not a part of a word.
-_FLOAT = r"(?<![\w.])(?P<mantissa>\d+(?:\.\d+)?)e(?P<sign>[+-]?)0*(?P<ten>\d+)(?![\w.])"
+_FLOAT = r"(?<![\w.])(?P<mantissa>\d+(?:\.\d+)?)e(?P<sign>[+-]?)0*(?P<ten>\d+)(?!\w|\.\d)"
 #: A letter, with its index or star, a number, or what comes before in brackets.
 _BASE = r"(?<![A-Za-z_^.])(?P<base>[A-Za-zα-ωΑ-Ω](?:_\w|_\{[^{}]+\})?\*?|(?<!\w)\d+|(?<=[\])|\u0304]))"
 _EXPONENT = (
