@@ -259,17 +259,20 @@ def _sam(resolved: Resolved, progress: Progress | None, _: object) -> Run:
     return Run(run.dataset, int(run.diverged.sum()), run)
 
 
-def _held(problem: LinearProblem, per_weight: float = 0.0) -> Cost:
-    """Both layers of every replica and the training set, and so many operations for each weight of a replica."""
+def _held(problem: LinearProblem, operations: float = 0.0) -> Cost:
+    """Both layers of every replica and the training set."""
     weights = float(problem.student_width) * (problem.dim + 1)
-    return Cost(problem.replicas * weights + float(problem.train_size) * problem.dim, per_weight * weights)
+    return Cost(problem.replicas * weights + float(problem.train_size) * problem.dim, operations)
 
 
 def _cost(resolved: Resolved) -> Cost:
-    """What is held, and four multiplications for each weight and sample."""
+    """What is held, and for each weight of the reduced network four multiplications, for each input of a step two; of whole
+    batches their covariance is the input.
+    """
     problem = resolved.problem
-    batch = problem.train_size if problem.full_batch else problem.batch
-    return _held(problem, 4.0 * float(resolved.run_length()) * batch * problem.replicas)
+    weights = min(problem.student_width, problem.dim + 1) * (problem.dim + 1)
+    inputs = (problem.dim if problem.full_batch else problem.batch) * problem.dim
+    return _held(problem, (4.0 * weights + 2.0 * inputs) * float(resolved.run_length()) * problem.replicas)
 
 
 def _table(_: Resolved, run: Run) -> str:

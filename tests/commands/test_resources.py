@@ -148,3 +148,17 @@ def test_an_error_is_of_a_length_that_can_be_read(refused: Callable[..., str]) -
     said = refused("simulate", "declared-sgd", "--rule", f"sgd({'x' * 5000})")
     assert len(said) < 2000
     assert "use sgd" in said
+
+
+def test_a_wide_linear_network_takes_what_its_reduction_does() -> None:
+    """It is trained in min(m, d + 1) neurons: 5.2e6 steps in 10 dimensions, 8 replicas, end within a minute at any width."""
+    model = built_in()["linear"]
+    costs = [
+        next(x for x in model.simulations if x.name == "label-noise").cost(
+            model.resolve(model.problem(dim=10, student_width=width, steps=5_200_000, step_size=1e-6))
+        )
+        for width in (11, 1000, 100_000)
+    ]
+    assert len({one.operations for one in costs}) == 1
+    assert costs[0].warnings("it", ()) == ()
+    assert costs[0].numbers < costs[1].numbers < costs[2].numbers
