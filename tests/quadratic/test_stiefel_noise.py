@@ -1,5 +1,7 @@
 """Noise of Stiefel SGD: moments of one step, the stationary risk with whole steps and fluctuations, passages."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import scipy
@@ -69,6 +71,81 @@ def test_noise_of_a_small_step_is_that_of_its_moments() -> None:
     found = found / (model.riccati_rate * step_size / 2) ** 2
     np.testing.assert_allclose(found, expected, atol=0.01 * expected.max())
     assert np.abs(kick).max() < 1e-20
+
+
+def test_to_second_order_pairs_of_a_batch_are_samples_or_not() -> None:
+    """Of b samples, whose tangents are averaged, the square has 1/b of that of one and the rest of that of many."""
+    model, Z = model_of(60, 4, 3), some_frame(4, 3)
+    step = 1e-3 / model.riccati_rate
+
+    def square(batch: int) -> np.ndarray:
+        ends = (mean_map(Z @ Z.T, model, way * step, batch) for way in (1, -1))
+        return np.asarray((sum(ends) - 2 * Z @ Z.T) / 1e-6)
+
+    one, several, many = (square(batch) for batch in (1, 3, 10**14))
+    np.testing.assert_allclose(several, one / 3 + 2 / 3 * many, atol=1e-4 * np.abs(one).max())
+    assert np.abs(one - many).max() > 0.1 * np.abs(one).max()
+
+
+def test_a_whole_step_turns_the_frame_of_explicit_inputs() -> None:
+    """Six dimensions by product quadrature; W + qx̂(Wᵀx)ᵀ, made orthonormal again, is what a sample makes of W."""
+    model, Z, step_size = model_of(6, 3, 2), some_frame(3, 2), 0.01
+    frame, epsilon = Subspace.of_overlap(Z), model.riccati_rate * step_size
+    W = np.vstack([frame.on_teachers, frame.rest, np.zeros((6 - 2 - len(frame.rest), 3))])
+    x, mass = product_rule(*6 * [gauss_hermite(7)])
+    inside = x @ W
+    q = (x[:, :2] ** 2 - 1) @ model.spectrum - model.speed_factor / model.norm * (np.sum(inside**2, axis=1) - 3)
+    taken = W + (epsilon / 2 * q)[:, None, None] * (x - inside @ W.T)[:, :, None] * inside[:, None]
+    whole = taken @ np.linalg.solve(np.swapaxes(taken, 1, 2) @ taken, np.swapaxes(taken, 1, 2))
+    moved = np.einsum("sij,cij->sc", whole[:, :2, :2] - Z @ Z.T, coordinates(2))
+    mean = mass @ moved
+    covariance = (moved.T * mass) @ moved - np.outer(mean, mean)
+    found, kick = sample_moments(Z @ Z.T, model, step_size)
+    drift = np.einsum("ij,cij->c", mean_map(Z @ Z.T, model, step_size) - Z @ Z.T, coordinates(2))
+    np.testing.assert_allclose(found, covariance, atol=0.01 * covariance.max())
+    np.testing.assert_allclose(kick, mean - drift, atol=0.03 * np.abs(kick).max())
+    assert np.abs(kick).max() > 0.03 * np.abs(mean).max()
+
+
+def test_stationary_moments_close_themselves() -> None:
+    """A Gaussian of this mean and covariance, by points that have both, keeps its mean in a step, whole angles and all, and
+    has the risk that is stated: to the next order, which the corrections are of as of them the gap.
+    """
+    dim, batch = 400, 4
+    model, step_size = model_of(dim, 3, 2), 0.2 / dim
+    found, basis = stationary(model, step_size, batch), coordinates(2)
+    values, vectors = np.linalg.eigh(found.covariance)
+    along = [np.sqrt(3 * x) * np.einsum("c,cij->ij", y, basis) for x, y in zip(values, vectors.T, strict=True)]
+    points = [found.mean + way * x for x in along for way in (1, -1)]
+    kick = np.einsum("c,cij->ij", batch * sample_moments(found.fixed_point, model, step_size / batch)[1], basis)
+    bend = np.mean([mean_map(x, model, step_size, batch) for x in points], axis=0) - mean_map(
+        found.mean, model, step_size, batch
+    )
+    back = found.mean - mean_map(found.mean, model, step_size, batch)
+    np.testing.assert_allclose(back, bend + kick, atol=1e-3 * np.abs(kick).max())
+    assert min(np.abs(bend).max(), np.abs(kick).max()) > 0.1 * np.abs(back).max()
+    corrections, gap = found.risk - found.drift, found.drift
+    over = np.mean([projected_risk(model.spectrum, x) for x in points]) - gap
+    assert over == pytest.approx(corrections, abs=found.next_order(gap))
+    assert found.next_order(gap) < 0.01 * abs(corrections)
+    one_way = replace(found, kicks=-0.02, fluctuation=-0.01)
+    assert one_way.next_order(0.6) / 0.03 == pytest.approx(0.03 / 0.6)
+
+
+def test_late_deviations_swing_and_decay_as_is_said() -> None:
+    """Of what is linear in G the variance is that of C; a mean that is displaced comes back at the rate."""
+    model, step_size, batch = model_of(32, 2, 2), 0.1, 32
+    found, basis = stationary(model, step_size, batch), coordinates(2)
+    S = np.array([[1.0, 0.5], [0.5, -2.0]])
+    s = np.einsum("ij,cij->c", S, basis)
+    assert found.swing(lambda x: np.sum(S * x)) == pytest.approx(np.sqrt(s @ found.covariance @ s), rel=1e-6)
+    at, left = found.fixed_point - 1e-4 * np.eye(2), []
+    steps = int(4 / (found.rate * model.riccati_rate * step_size))
+    for _ in range(2):
+        for _ in range(steps):
+            at = mean_map(at, model, step_size, batch)
+        left.append(np.abs(at - found.fixed_point).max())
+    assert np.log(left[0] / left[1]) == pytest.approx(steps * found.rate * model.riccati_rate * step_size, rel=0.01)
 
 
 @pytest.mark.slow
