@@ -87,12 +87,13 @@ def test_to_second_order_pairs_of_a_batch_are_samples_or_not() -> None:
     assert np.abs(one - many).max() > 0.1 * np.abs(one).max()
 
 
-def test_a_whole_step_turns_the_frame_of_explicit_inputs() -> None:
-    """Six dimensions by product quadrature; W + qx̂(Wᵀx)ᵀ, made orthonormal again, is what a sample makes of W."""
-    model, Z, step_size = model_of(6, 3, 2), some_frame(3, 2), 0.01
+@pytest.mark.parametrize("dim", [5, 6])
+def test_a_whole_step_turns_the_frame_of_explicit_inputs(dim: int) -> None:
+    """Few dimensions by product quadrature; W + qx̂(Wᵀx)ᵀ, made orthonormal again, is what a sample makes of W."""
+    model, Z, step_size = model_of(dim, 3, 2), some_frame(3, 2), 0.01
     frame, epsilon = Subspace.of_overlap(Z), model.riccati_rate * step_size
-    W = np.vstack([frame.on_teachers, frame.rest, np.zeros((6 - 2 - len(frame.rest), 3))])
-    x, mass = product_rule(*6 * [gauss_hermite(7)])
+    W = np.vstack([frame.on_teachers, frame.rest, np.zeros((dim - 2 - len(frame.rest), 3))])
+    x, mass = product_rule(*dim * [gauss_hermite(7)])
     inside = x @ W
     q = (x[:, :2] ** 2 - 1) @ model.spectrum - model.speed_factor / model.norm * (np.sum(inside**2, axis=1) - 3)
     taken = W + (epsilon / 2 * q)[:, None, None] * (x - inside @ W.T)[:, :, None] * inside[:, None]
@@ -198,10 +199,10 @@ def test_stationary_risk_is_that_of_sgd(load: float) -> None:
     assert abs(mean - (state.risk + alone) / 2) > 8 * error
 
 
-@pytest.mark.parametrize(("width", "count"), [(9, 9), (2, 3)])
-def test_what_has_no_stationary_law_is_refused(width: int, count: int) -> None:
+@pytest.mark.parametrize(("dim", "width", "count"), [(100, 9, 9), (100, 2, 3), (4, 3, 2)])
+def test_what_has_no_stationary_law_is_refused(dim: int, width: int, count: int) -> None:
     with pytest.raises(InputError, match=f"{count} .*directions"):
-        stationary(model_of(100, width, count), 1e-6)
+        stationary(model_of(dim, width, count), 1e-6)
 
 
 # ------------------------------------------------------------------------------------ passages

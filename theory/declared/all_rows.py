@@ -39,7 +39,8 @@ class AllRows(UnitRows):
     def cost(self) -> float:
         """Of an evaluation, in products of pairs."""
         blocks, m, P = self.shape
-        return _CALL + integrals_of(self.model).cost(m * (m + P)) + m * (m + P) * blocks * m * _PRODUCT
+        pairs = m * (m + P)
+        return _CALL + integrals_of(self.model).cost(pairs) + pairs * blocks * m * _PRODUCT
 
     def parts(self, y: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """T (L, m, P), Q (L, m, m) and b (m,) of a vector."""

@@ -8,8 +8,8 @@ $$E\,T_a=t_a-\int\frac\eta B\lambda_a\cdot\mathrm{kick}\,dt,\qquad
 \operatorname{Cov}(T_a,T_b)=\int\frac\eta B\operatorname{Cov}(\lambda_a\cdot g,\lambda_b\cdot g)\,dt,$$
 
 until the first of both, up to higher orders: the kick is what g adds to the mean of products of rows beside the flow
-($E\langle g_k,g_l\rangle$, and on a sphere what scales rows back), and 1/d of it is left out, what the scatter of overlaps
-moves the mean by. A direction's time is the first of its rows': of Gaussian times.
+($E\langle g_k,g_l\rangle$; what scales rows back on a sphere is along them, where λ is not), and 1/d of it is left out, what
+the scatter of overlaps moves the mean by. A direction's time is the first of its rows': of Gaussian times.
 
 F is minus a gradient, so that J is symmetric, and $J\lambda$ is the derivative of F along λ. All of it lives on the span:
 with $\dot v_k=\sum_jA_{kj}v_j+\sum_pB_{kp}w_p$ in each eigenspace and $\lambda_k=\sum_jG_{kj}v_j+\sum_pM_{kp}w_p$,
@@ -292,13 +292,11 @@ def _at(
     overlap, gram, _ = state
     samples = gradients.at(*state)
     kicks = gradients.kicks(overlap, gram, samples)
-    lost = np.einsum("ikk->k", kicks) / 2 if student.rows != "free" else np.zeros(len(samples.beta[0]))
-    kicks = kicks - gram * (lost[:, None] + lost)
     shifts, means, seen, rest = [], [], [], []
     for one in packed:
         costate = _opened(flow.shape, one)
         G, M, layer = costate
-        shifts.append(np.sum(M * lost[:, None] * overlap) - np.sum(G * kicks) / 2)
+        shifts.append(-np.sum(G * kicks) / 2)
         turned, mixed = _products(flow, state, costate)
         # (λ·F is 1, and of decay, which is no gradient's, F has −κv.)
         means.append((1 + rule.decay * np.einsum("ikk->", mixed)) / speed(rule))

@@ -86,16 +86,17 @@ def mean_map(G: np.ndarray, model: QuadraticModel, step_size: float, batch: int 
     a, epsilon, one = np.diag(model.spectrum), model.riccati_rate * step_size, np.eye(model.teacher.width)
     gain, loss = second_order(G, model.spectrum, model.width, model.teacher.dim, speed)
     taken = epsilon**2 * G @ a @ (one - G) @ a @ G
-    added = epsilon**2 * (one - G) @ a @ G @ a @ (one - G)
     moved, shrink = one + epsilon * (one - G) @ a, epsilon**2 / (4 * batch) * loss + pairs * taken
-    whole = moved @ G @ np.linalg.solve(G + shrink, G) @ moved.T + (epsilon**2 * gain / 4 - added) / batch
+    whole = moved @ G @ np.linalg.solve(G + shrink, G) @ moved.T + epsilon**2 / (4 * batch) * gain
     drift = step_drift(G, model.spectrum, model.width, model.teacher.dim, speed, epsilon / batch)
-    return pairs * whole + (G + epsilon * drift + pairs * (added - taken)) / batch
+    # (F∞ less δ̄δ̄ᵀ/b, and what its second order has of that cancels.)
+    return pairs * whole + (G + epsilon * drift - pairs * taken) / batch
 
 
 def sample_moments(G: np.ndarray, model: QuadraticModel, step_size: float) -> tuple[np.ndarray, np.ndarray]:
     r"""Cov D (n, n) and E k (n,) of one sample in `coordinates`, by quasi-Monte Carlo over u, v and what their lengths hold.
 
+    Valid for N ≥ P, d ≥ N + P.
     The points are those of normals of variance $1+\sqrt{3/P}$, weighted: the moments are of degree 12 and more.
     """
     count, epsilon = model.teacher.width, model.riccati_rate * step_size
@@ -137,12 +138,16 @@ def stationary(model: QuadraticModel, step_size: float, batch: int = 1) -> Stati
     .0953(2), here .0953, `mean_flow` .0915.)
 
     Args: step_size: η of ½(f*−f)², of the whole step. batch: its samples.
-    Raises `InputError` for N < P or P > 8, and where no stable fixed point is found: the step is too large.
+    Raises `InputError` for N < P, d < N + P or P > 8, and where no stable fixed point is found: the step is too large.
     """
     count = model.teacher.width
     if model.width < count:
         raise InputError(
             f"student width is {model.width}, below {count} teacher directions: the mean drift forgets rank there"
+        )
+    if model.width + count > model.teacher.dim:
+        raise InputError(
+            f"dim is {model.teacher.dim}: {model.width} of the student hold some of {count} teacher directions always"
         )
     if count > _LARGEST:
         raise InputError(f"{count} directions: the moments of a step are known for {_LARGEST} at most")
