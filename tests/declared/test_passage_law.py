@@ -186,8 +186,8 @@ def steady(directions: np.ndarray, times: np.ndarray, later: np.ndarray, covaria
 
 
 def test_a_time_is_the_first_of_its_rows() -> None:
-    """Of two alike and independent, 1/√π of a spread earlier, and √(1 − 1/π) as wide; of one, what is given; of two that one
-    number z moves, one twice as far, the lesser of 2z and z. Points may miss a tenth.
+    """Of two alike and independent, 1/√π of a spread earlier, and √(1 − 1/π) as wide; of one, what is given; of three that one
+    number z moves, the least of 2z, z and -z. Points may miss a tenth.
     """
     law = steady(np.array([0, 0, 1]), np.array([5.0, 5.0, 9.0]), np.array([1.0, 1.0, -2.0]), np.diag([4.0, 4.0, 1.0]))
     two, one = law.of(0, 0.01), law.of(1, 0.01)
@@ -196,11 +196,13 @@ def test_a_time_is_the_first_of_its_rows() -> None:
     assert (one.mean, one.std) == (pytest.approx(9 - 0.02, abs=1e-4), pytest.approx(0.1, rel=1e-3))
     assert two.mean == pytest.approx(5 + 0.01 - 0.2 / np.sqrt(np.pi), abs=2e-4)
     assert two.std == pytest.approx(0.2 * np.sqrt(1 - 1 / np.pi), rel=2e-3)
-    assert replace(law, sampled=np.array([1.3, 1.0])).of(0, 0.01) is None
-    lesser = steady(np.zeros(2, int), np.full(2, 5.0), np.zeros(2), np.array([[4.0, 2.0], [2.0, 1.0]])).of(0, 0.01)
-    assert lesser is not None
-    assert lesser.mean == pytest.approx(5 - 0.1 / np.sqrt(2 * np.pi), abs=1e-3)
-    assert lesser.std == pytest.approx(0.1 * np.sqrt(2.5 - 0.5 / np.pi), rel=5e-3)
+    for missed, known in ((1.098, True), (1.102, False), (0.898, False)):
+        assert (replace(law, sampled=np.array([missed, 1.0])).of(0, 0.01) is not None) == known
+    far = np.array([2.0, 1.0, -1.0])
+    least = steady(np.zeros(3, int), np.full(3, 5.0), np.zeros(3), np.outer(far, far)).of(0, 0.01)
+    assert least is not None
+    assert least.mean == pytest.approx(5 - 0.3 / np.sqrt(2 * np.pi), abs=1e-3)
+    assert least.std == pytest.approx(0.1 * np.sqrt(2.5 - 4.5 / np.pi), rel=5e-3)
 
 
 def one_neuron(width: int = 1, dim: int = 12, rule: Rule | None = None, **student: object) -> Problem:

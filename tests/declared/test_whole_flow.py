@@ -240,6 +240,16 @@ def kicks(flow: Any, y: np.ndarray) -> np.ndarray:
     return np.array([flow.kick(y, row) for row in range(flow.shape[1])])
 
 
+def test_noise_that_pauses_kicks_half_as_much() -> None:
+    """It is there half of the time; what it adds is linear in its variance."""
+    quiet, always, pausing = (
+        AllRows(*problem("relu(z)", "committee", **noise))
+        for noise in ({}, {"noise": 0.8}, {"noise": 0.8, "noise_period": 5})
+    )
+    added = [kicks(flow, flow.begin) - kicks(quiet, quiet.begin) for flow in (always, pausing)]
+    np.testing.assert_allclose(added[1], added[0] / 2, rtol=1e-9)
+
+
 @pytest.mark.parametrize(
     "given",
     [
