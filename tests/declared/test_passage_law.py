@@ -271,7 +271,7 @@ def test_the_law_of_linear_rows_that_do_not_know_of_each_other() -> None:
 Pull = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
-def sampled_pulls(given: Problem, pulls: list[Pull], count: int = 200_000) -> tuple[np.ndarray, np.ndarray]:
+def sampled_pulls(given: Problem, pulls: list[Pull], count: int = 500_000) -> tuple[np.ndarray, np.ndarray]:
     """E(λ_a·g)(λ_b·g) of explicit inputs, rows and λ = Gv + Mw, and standard errors, (n, n)."""
     (model, start), rng = given, np.random.default_rng(1)
     student, rule, inputs = model.student, model.rule, model.inputs
@@ -308,7 +308,7 @@ def sampled_pulls(given: Problem, pulls: list[Pull], count: int = 200_000) -> tu
     [
         problem("relu(z)", noise=0.5),
         trained(problem("erf(z)", "committee")),
-        learned(problem("erf(z)", "committee", noise=0.2, noise_law="flips")),
+        learned(problem("erf(z)", "committee", width=2, noise=0.4, noise_law="flips")),
         alone(problem("h1+h2", "committee")),
         correlated(),
         spread_out("tanh(z)", "whitened"),

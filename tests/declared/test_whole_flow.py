@@ -336,6 +336,11 @@ def test_it_stands_for_what_is_not_known_or_outside_its_conditions() -> None:
         assert last_time(*given) == there[np.isfinite(there)].max() > 0
 
 
+def test_a_hundred_rows_are_followed_and_three_hundred_are_not() -> None:
+    costs = [AllRows(*problem("relu(z)", width=width)).cost for width in (100, 300)]
+    assert 0 < costs[0] < module._WORK / module._FEW < costs[1]
+
+
 def test_what_is_not_found_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is followed so far, or to where it cannot be: by the correlation loss free rows grow without end."""
     module._way.cache_clear()
