@@ -28,6 +28,7 @@ from theory.declared.flow import drift_sums, population_flow, population_system
 from theory.declared.flow_checks import Point, integral_residual
 from theory.declared.inputs import Inputs
 from theory.declared.kernels import q11, q12, q22, rho1, rho2
+from theory.declared.link_moments import second_moments
 from theory.declared.loss import Correlation, Square
 from theory.declared.model import DeclaredModel
 from theory.declared.population import (
@@ -543,6 +544,11 @@ def test_a_link_without_closed_kernel_has_the_second_moment_of_its_target(cosine
     fields = points @ vectors.T
     known = weights @ ((fields * np.exp(-(fields**2) / 2) + fields) @ np.array(target.weights)) ** 2
     assert square(target, directions) == pytest.approx(known, rel=1e-12)
+
+
+def test_a_half_line_sees_half_of_a_variance() -> None:
+    """Whatever its expansion leaves out: E relu(g)² is v/2 of any variance v."""
+    np.testing.assert_allclose(second_moments(act("relu(z)"), np.diag([1.7, 0.6])).diagonal(), [0.85, 0.3], rtol=1e-12)
 
 
 @pytest.mark.parametrize(
