@@ -24,6 +24,7 @@ import sympy as sp
 from theory.core import gaussian, logistic
 from theory.core.activation import MAX_DEGREE, Activation
 from theory.core.errors import InputError
+from theory.core.lowered import compiled_numpy
 from theory.declared.directions import Directions
 from theory.declared.kernels import (
     beta1,
@@ -343,4 +344,7 @@ def shown(constants: Mapping[str, Any], signal: float) -> dict[str, Any]:
 @lru_cache(maxsize=64)
 def numeric(expressions: Sequence[sp.Expr], names: Sequence[sp.Symbol]) -> Callable[..., Any]:
     """Expressions (a tuple) as one function of NumPy arrays."""
-    return sp.lambdify(list(names), [sp.N(x, 17) for x in expressions], modules=["scipy", "numpy"], cse=True)
+    shown = [sp.N(x, 17) for x in expressions]
+    if beta1 in names:  # (arrays of many slopes; of few numbers powers cost no more than products)
+        return compiled_numpy(names, shown, cse=True)
+    return sp.lambdify(list(names), shown, modules=["scipy", "numpy"], cse=True)
