@@ -46,6 +46,8 @@ _FINE = 20_000
 _ABSORBED, _NO_SHARE = 1e300, 1e-16
 #: Growth of B over a cell that stands for an infinite one, beside an end that is never hit.
 _STEEPEST = 1e100
+#: Growth of B over cells that are taken together; and cells of a stretch by which that costs less than one after the other.
+_STRETCH, _FEW_CELLS = 200.0, 30
 #: A quantile beyond this many deterministic hitting times is reported as infinite.
 _LONGEST = 1e4
 
@@ -138,10 +140,7 @@ class HittingDistribution:
 
     def cut_moments(self, horizon: float, points: int = 801) -> tuple[float, float]:
         """Mean and standard deviation of min(T, horizon), by the trapezoidal rule on so many times."""
-        times = np.linspace(0.0, horizon, points)
-        later = 1 - self.cdf(times)
-        mean = float(np.trapezoid(later, times))
-        return mean, float(np.sqrt(2 * np.trapezoid(times * later, times) - mean**2))
+        return _cut_moments(self, horizon, points)
 
     def spread_errors(self, horizon: float, count: int, points: int = 801) -> tuple[float, float]:
         r"""Standard errors, over `count` draws of min(T, horizon), of their standard deviation s and of $\ln(s/\bar T)$.
@@ -168,12 +167,7 @@ class HittingDistribution:
         """
         if end not in (-1, 0, 1):
             raise InputError(f"end is {end!r}: give 1 for e, -1 for -e, 0 for all runs")
-        if abs(self.start) >= self.level:
-            sign = np.sign(self.start)
-            return HittingLaw(*((0.0, 0.0) if end * sign >= 0 else (np.nan, np.nan)), turned=float(sign < 0))
-        grid = _grid(self.start, self.level, self.diffusion.even)
-        drift, noise = self.diffusion.coefficients(0.5 * (grid[1:] + grid[:-1]))
-        return _law(self.start, grid, drift, noise, self.diffusion.even, end)
+        return _moments(self, end)
 
     def _scale(self) -> float:
         """A time of the order of the hitting time: the deterministic one without shrinkage, or the mean if noise is faster.
@@ -241,6 +235,24 @@ def hitting_law(
     """
     diffusion = OneTaskDiffusion(activation, weight, step_size, total, dim, batch, constants)
     return hitting_distribution(diffusion, overlap, level).moments()
+
+
+@lru_cache(maxsize=256)
+def _moments(law: HittingDistribution, end: int) -> HittingLaw:
+    if abs(law.start) >= law.level:
+        sign = np.sign(law.start)
+        return HittingLaw(*((0.0, 0.0) if end * sign >= 0 else (np.nan, np.nan)), turned=float(sign < 0))
+    grid = _grid(law.start, law.level, law.diffusion.even)
+    drift, noise = law.diffusion.coefficients(0.5 * (grid[1:] + grid[:-1]))
+    return _law(law.start, grid, drift, noise, law.diffusion.even, end)
+
+
+@lru_cache(maxsize=256)
+def _cut_moments(law: HittingDistribution, horizon: float, points: int) -> tuple[float, float]:
+    times = np.linspace(0.0, horizon, points)
+    later = 1 - law.cdf(times)
+    mean = float(np.trapezoid(later, times))
+    return mean, float(np.sqrt(2 * np.trapezoid(times * later, times) - mean**2))
 
 
 @lru_cache(maxsize=256)
@@ -404,13 +416,38 @@ def _sweep(
 
     (Behind a barrier I exceeds every number, and comes down again on the way to the level.)
     """
-    nodes = np.empty(width.size)
-    value = -math.inf
-    for i, (down, gain) in enumerate(zip(exponent.tolist(), (source + width + first).tolist(), strict=True)):
+    gains, grown = source + width + first, np.cumsum(np.minimum(np.abs(exponent), 2 * _STRETCH))
+    steep = grown[-1] > _STRETCH * width.size / _FEW_CELLS
+    nodes = _by_cell(exponent, gains) if steep else _by_stretch(exponent, gains, grown)
+    return np.logaddexp(nodes + width + first, source + 2 * width + second)
+
+
+def _by_cell(exponent: np.ndarray, gains: np.ndarray) -> np.ndarray:
+    """ln I at the beginning of each cell."""
+    nodes, value = np.empty(gains.size), -math.inf
+    for i, (down, gain) in enumerate(zip(exponent.tolist(), gains.tolist(), strict=True)):
         nodes[i] = value
         low, value = sorted((value - down, gain))
         value += math.log1p(math.exp(low - value))
-    return np.logaddexp(nodes + width + first, source + 2 * width + second)
+    return nodes
+
+
+def _by_stretch(exponent: np.ndarray, gains: np.ndarray, grown: np.ndarray) -> np.ndarray:
+    """The same, many cells at once: as many as can be summed without loss of digits; `grown`: sums of sizes."""
+    nodes, value, begin = np.empty(gains.size), -np.inf, 0
+    while begin < gains.size:
+        most = _STRETCH + (grown[begin - 1] if begin else 0.0)
+        end = max(int(np.searchsorted(grown, most, "right")), begin + 1)
+        nodes[begin] = value
+        if end == begin + 1:
+            value = np.logaddexp(value - exponent[begin], gains[begin])
+        else:
+            down = np.cumsum(exponent[begin:end])
+            carried = np.logaddexp.accumulate(np.append(value, gains[begin:end] + down))
+            nodes[begin + 1 : end] = carried[1:-1] - down[:-1]
+            value = carried[-1] - down[-1]
+        begin = end
+    return nodes
 
 
 def _from_end(cells: np.ndarray) -> np.ndarray:
