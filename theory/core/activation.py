@@ -308,14 +308,14 @@ class Activation:
         expression = _in_floats(expression)
         numeric = sp.lambdify(z, expression, modules=["scipy", "numpy"])
         try:
-            found, error = hermite.from_function(numeric, QUADRATURE_DEGREE)
+            found, error = hermite.from_function(numeric, QUADRATURE_DEGREE, of_arrays=True)
         except (ValueError, TypeError, ArithmeticError, AttributeError) as problem:
             raise InputError(
                 f"activation {label!r} has no finite Hermite expansion ({problem}): give a real function of z "
                 "that grows slower than exp(z**2/4)"
             ) from problem
         closed = _closed_dual(expression)
-        slope = 0.0 if closed is not None else hermite.slope_truncation(numeric, found)
+        slope = 0.0 if closed is not None else hermite.slope_truncation(numeric, found, of_arrays=True)
         return cls(label, {j: sp.Float(v) for j, v in found.items()}, expression, error, closed, slope)
 
     @classmethod

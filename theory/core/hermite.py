@@ -5,7 +5,8 @@ For unit vectors $u, w$ and $x\sim N(0, I)$: $E[h_i(u\cdot x)\,h_j(w\cdot x)] = 
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
+from functools import cache, partial
+from itertools import pairwise
 from math import factorial, sqrt
 from typing import TypeVar
 
@@ -68,20 +69,29 @@ def values(points: np.ndarray, degree: int) -> np.ndarray:
     return out
 
 
-def from_function(function: Callable[[float], float], degree: int) -> tuple[dict[int, float], float]:
+def from_function(
+    function: Callable[[float], float], degree: int, of_arrays: bool = False
+) -> tuple[dict[int, float], float]:
     r"""Hermite coefficients up to `degree` of a Python function, by adaptive quadrature broken at 0 and where it is rough.
+    `of_arrays`: whether it takes them, too.
 
     Returns the coefficients and the relative truncation error
     $1 - \sum_{j\le n}\hat\sigma_j^2 / E\sigma^2$ (in $L^2$ of the Gaussian). Raises `ValueError` if the function is not finite
     on [−14, 14], not square integrable, or if these degrees hold less than half of its second moment.
     """
     call = np.vectorize(function, otypes=[float])
-    breaks = [0.0, *_rough(call)]
+    breaks = [0.0, *_rough(partial(_called, function) if of_arrays else call)]
+    roots = [sqrt(j) for j in range(degree + 1)]
 
     def integrand(point: float) -> np.ndarray:
         weight = np.exp(-point * point / 2) / np.sqrt(2 * np.pi)
-        value = float(call(point))
-        return weight * np.append(value * values(np.asarray(point), degree), value * value)
+        value, at = float(call(point)), float(point)
+        before, last = 0.0, 1.0  # (`values`, of one number and without arrays)
+        found = [value]
+        for below, root in pairwise(roots):
+            before, last = last, (at * last - below * before) / root
+            found.append(value * last)
+        return np.asarray(weight * np.array([*found, value * value]))
 
     # Beyond |z| = 14 the Gaussian weight is below 1e-42: nothing that fits in a double is lost.
     with warnings.catch_warnings():
@@ -104,6 +114,14 @@ def from_function(function: Callable[[float], float], degree: int) -> tuple[dict
     return coefficients, max(0.0, 1.0 - kept / second_moment) if second_moment > 0 else 0.0
 
 
+def _called(function: Callable[..., object], points: np.ndarray) -> np.ndarray:
+    """Of an array at once, if what comes is as many real numbers; else one by one."""
+    found = function(points)
+    if isinstance(found, np.ndarray) and found.shape == points.shape and found.dtype == float:
+        return found
+    return np.asarray(np.vectorize(function, otypes=[float])(points))
+
+
 def _rough(call: Callable[[np.ndarray], np.ndarray]) -> list[float]:
     """Ends of the stretches in which Simpson's rule for the second moment feels its step, and the sharpest bend in each.
 
@@ -122,13 +140,15 @@ def _rough(call: Callable[[np.ndarray], np.ndarray]) -> list[float]:
     return np.unique(np.concatenate([ends[rough], bend, ends[rough + 1]])).tolist()
 
 
-def slope_truncation(function: Callable[[float], float], coefficients: Mapping[int, float]) -> float:
+def slope_truncation(
+    function: Callable[[float], float], coefficients: Mapping[int, float], of_arrays: bool = False
+) -> float:
     r"""$1-\sum_jj\hat\sigma_j^2/E\sigma'^2$ over the degrees given: 0 within about 1e-7, and nearly 1 where σ jumps.
 
     $E\sigma'^2$ by the slopes of secants over cells of 0.001, in which a jump cannot hide.
     """
     points, width = np.linspace(-14.0, 14.0, CELLS + 1, retstep=True)
-    steps = np.diff(finite(np.vectorize(function, otypes=[float]))(points))
+    steps = np.diff(finite(partial(_called, function) if of_arrays else np.vectorize(function, otypes=[float]))(points))
     middle = points[1:] - width / 2
     total = float(np.sum(steps**2 * np.exp(-(middle**2) / 2)) / (width * np.sqrt(2 * np.pi)))
     kept = sum(j * value * value for j, value in coefficients.items())

@@ -50,7 +50,7 @@ def seen(link: Activation, variance: float, degree: int = QUADRATURE_DEGREE) -> 
     else:
         function, scale = link.arrays(), float(np.sqrt(variance))
         try:
-            found, left_out = hermite.from_function(lambda x: function(scale * x), degree)
+            found, left_out = hermite.from_function(lambda x: function(scale * x), degree, of_arrays=True)
         except (ValueError, ArithmeticError) as problem:
             raise InputError(
                 f"link {link.name!r} has no finite Hermite expansion on a field of variance {variance:.4g} ({problem}): "
