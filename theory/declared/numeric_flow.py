@@ -5,11 +5,12 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
+import sympy as sp
 
-from theory.core.indexed import j, k, q
+from theory.core.indexed import Sums, Term, k, l, p, q
 from theory.core.numeric_sums import NumericSums
 from theory.declared import population
-from theory.declared.flow import Q, T, b, i, integrals_of, is_quadratic, shown, speed, system_of
+from theory.declared.flow import T, Z, b, i, integrals_of, is_quadratic, shown, speed, system_of
 from theory.declared.model import DeclaredModel
 from theory.declared.population import Integrals
 from theory.declared.student import Student
@@ -46,24 +47,28 @@ class Rates:
 
     def __call__(self, overlap: np.ndarray, gram: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Of T and Q, in their shapes; of a second layer as it is declared."""
-        arrays = self._arrays(overlap, gram, self._given)
-        return self._sums[0](arrays), self._sums[1](arrays)
+        turned, grown, *_ = self.of_all(overlap, gram, self._given["b"])
+        return turned, grown
 
     def of_all(self, overlap: np.ndarray, gram: np.ndarray, second: np.ndarray) -> list[np.ndarray]:
         """Of T, Q and, if it is trained, the second layer b (m,)."""
-        arrays = self._arrays(overlap, gram, self._given | {"b": second})
-        return [sums(arrays) for sums in self._sums]
+        A, B, trained = self.coefficients(overlap, gram, second)
+        half = A @ gram + B @ overlap.transpose(0, 2, 1)
+        return [A @ overlap + B @ self._given["Z"], half + half.transpose(0, 2, 1), *trained]
 
     def coefficients(
         self, overlap: np.ndarray, gram: np.ndarray, second: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, list[np.ndarray]]:
         r"""A (L, m, m) and B (L, m, P) of $\dot v_k=\sum_jA_{kj}v_j+\sum_pB_{kp}w_p$, and the rate of a second layer that is
-        trained, in a list: the rate of T is linear in products with whatever stands for the directions.
+        trained, in a list.
         """
-        (blocks, m, P), arrays = overlap.shape, self._arrays(overlap, gram, self._given | {"b": second})
-        frame = np.broadcast_to(np.eye(m + P), (blocks, m + P, m + P))
-        found = self._sums[0]({**arrays, "T": frame[:, :m], "Z": frame[:, m:]})
-        return found[:, :, :m], found[:, :, m:], [sums(arrays) for sums in self._sums[2:]]
+        arrays = self._arrays(overlap, gram, self._given | {"b": second})
+        of_rows, of_itself, of_directions = np.ones_like(gram), np.ones(gram.shape[:2]), np.ones_like(overlap)
+        arrays |= {"of_rows": of_rows, "of_itself": of_itself, "of_directions": of_directions}
+        others, itself, B, *trained = [sums(arrays) for sums in self._sums]
+        A = others * of_rows  # (where no row sees another it is a number: 0)
+        np.einsum("ikk->ik", A)[:] += itself
+        return A, B, trained
 
     def loss(self, overlap: np.ndarray, gram: np.ndarray, second: np.ndarray) -> float:
         """The population loss, noise of labels left out."""
@@ -78,11 +83,32 @@ class Rates:
 
 @lru_cache(maxsize=32)
 def _sums(student: Student, known: Integrals, quadratic: bool) -> tuple[tuple[NumericSums, ...], NumericSums]:
-    """Of the rates, T and Q first, and of the loss, of what is `shown` of a model."""
+    """What rows are moved by: other rows, themselves, directions; of a second layer that is trained; and of the loss, of what
+    is `shown` of a model. The rate of T is linear in products with whatever stands for the directions, and that of Q is its
+    own with the rows themselves for them.
+    """
     system, activation = system_of(student, known, quadratic), student.activation
-    free = {T[i, k, q]: (i, k, q), Q[i, k, j]: (i, k, j)} | ({b[k]: (k,)} if student.trained else {})
-    rates = tuple(NumericSums(system.drift[name], letters, activation) for name, letters in free.items())
-    return rates, NumericSums(system.observables["loss"], (), activation)
+    sources = {
+        T[i, l, q]: (sp.IndexedBase("of_rows")[i, k, l], (i, k, l)),
+        T[i, k, q]: (sp.IndexedBase("of_itself")[i, k], (i, k)),
+        Z[i, p, q]: (sp.IndexedBase("of_directions")[i, k, p], (i, k, p)),
+    }
+    own = list(system.drift[T[i, k, q]])
+    rates = [
+        NumericSums(
+            Sums(
+                Term(term.body.xreplace({source: one}), tuple(x for x in term.bound if x not in letters))
+                for term in own
+                if term.body.has(source)
+            ),
+            letters,
+            activation,
+        )
+        for source, (one, letters) in sources.items()
+    ]
+    if student.trained:
+        rates.append(NumericSums(system.drift[b[k]], (k,), activation))
+    return tuple(rates), NumericSums(system.observables["loss"], (), activation)
 
 
 #: Changes of the logarithm of a squared norm that are followed.
