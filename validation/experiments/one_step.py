@@ -138,11 +138,19 @@ class Averager:
 
     def add(self, values: jax.Array) -> None:
         """Values already multiplied by their weights, one row per sample."""
-        sums, squares = _sums(values)
-        self._count += values.shape[0]
-        self._sums, self._squares = self._sums + np.asarray(sums), self._squares + np.asarray(squares)
+        self._count_in(len(values), *_sums(values))
         if self._correlation is None:
             self._correlation = np.asarray(_correlation(values))
+
+    def add_products(self, first: jax.Array, weight: jax.Array) -> None:
+        """Products of any two columns, the upper triangle row by row, with their weights; all of them are formed once."""
+        self._count_in(len(first), *_sums_of_products(first, weight))
+        if self._correlation is None:
+            self._correlation = np.asarray(_correlation(_products(first, weight)))
+
+    def _count_in(self, count: int, sums: jax.Array, squares: jax.Array) -> None:
+        self._count += count
+        self._sums, self._squares = self._sums + np.asarray(sums), self._squares + np.asarray(squares)
 
     def result(self) -> StepSamples:
         """Means, their errors, and the correlations of the first block."""
@@ -170,6 +178,14 @@ def _products(first: jax.Array, weight: jax.Array) -> jax.Array:
     return weight[:, None] * first[:, rows] * first[:, columns]
 
 
+@jax.jit
+def _sums_of_products(first: jax.Array, weight: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """`_sums` of `_products`."""
+    upper = jnp.triu_indices(first.shape[1])
+    weighted = weight[:, None] * first
+    return (first.T @ weighted)[upper], ((first**2).T @ weighted**2)[upper]
+
+
 def sampled_expansion(
     activation: Activation, teacher: Teacher, vectors: np.ndarray, rng: np.random.Generator, blocks: int
 ) -> tuple[StepSamples, StepSamples]:
@@ -179,7 +195,7 @@ def sampled_expansion(
         x, weight = (jnp.asarray(y) for y in weighted_inputs(rng, BLOCK, frame_of(vectors, teacher.width)))
         first, second = _expanded(activation, teacher.weights, jnp.asarray(vectors), x)
         bends.add(weight[:, None] * second)
-        products.add(_products(first, weight))
+        products.add_products(first, weight)
     return bends.result(), products.result()
 
 
