@@ -20,13 +20,16 @@ from emergence.cli import main
 from theory import InitialState, Teacher
 
 # Tests compile much and run little of it. Without a cache this takes a quarter less time than at the level of the command
-# line, and a third less again without XLA's fusion emitters; long loops then run up to a fifth longer. (jaxlib ends at an
-# option that it does not know.)
+# line, a third less again without XLA's fusion emitters, and a tenth where a program is not split among threads; long loops
+# then run up to a fifth longer. (jaxlib ends at an option that it does not know.)
 _QUICK = ["--xla_backend_optimization_level=1"]
 if metadata.version("jaxlib").startswith("0.10."):
-    _QUICK.append("--xla_cpu_use_fusion_emitters=false")
+    _QUICK += ["--xla_cpu_use_fusion_emitters=false", "--xla_cpu_parallel_codegen_split_count=1"]
 os.environ.setdefault("XLA_FLAGS", " ".join(_QUICK))
 cache.keep_compiled()  # before any test module imports JAX: a second run of the tests need not compile again
+
+# Tracing makes objects by the million, and JAX does work of its own at each collection.
+gc.set_threshold(50_000, 20, 20)
 
 #: Bytes.
 _LEAN = 9 << 28
@@ -50,10 +53,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_collection_finish() -> None:
-    """What is imported stays: the collector passes it over, and comes seldom (tracing makes objects by the million)."""
+    """What is imported stays: the collector passes it over."""
     gc.collect()
     gc.freeze()
-    gc.set_threshold(50_000, 20, 20)
 
 
 @pytest.fixture(autouse=True, scope="module")
