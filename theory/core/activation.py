@@ -7,7 +7,7 @@ $\langle u,w\rangle = c$. Everything that gradient flow on Gaussian data knows o
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cache, cached_property
+from functools import cache, cached_property, lru_cache
 from typing import Any
 
 import sympy as sp
@@ -201,6 +201,23 @@ def _moderate(value: sp.Expr) -> bool:
 _SHOWN = 6
 
 
+@lru_cache(maxsize=64)
+def _numeric(expression: sp.Expr) -> Callable[..., Any]:
+    found: Callable[..., Any] = sp.lambdify(z, expression, modules=["scipy", "numpy"])
+    return found
+
+
+@lru_cache(maxsize=64)
+def _expanded(expression: sp.Expr) -> tuple[dict[int, float], float]:
+    """Coefficients, and what is left out, by quadrature: once for each expression."""
+    return hermite.from_function(_numeric(expression), QUADRATURE_DEGREE, of_arrays=True)
+
+
+@lru_cache(maxsize=64)
+def _slope_error(expression: sp.Expr) -> float:
+    return hermite.slope_truncation(_numeric(expression), _expanded(expression)[0], of_arrays=True)
+
+
 @dataclass(frozen=True)
 class Activation:
     r"""An activation $\sigma = \sum_j \hat\sigma_j h_j$ in normalised probabilists' Hermite polynomials.
@@ -306,16 +323,15 @@ class Activation:
                 raise InputError(f"activation {label!r} has degree {max(coefficients)}: the largest is {MAX_DEGREE}")
             return cls(label, coefficients, sp.expand(expression))
         expression = _in_floats(expression)
-        numeric = sp.lambdify(z, expression, modules=["scipy", "numpy"])
         try:
-            found, error = hermite.from_function(numeric, QUADRATURE_DEGREE, of_arrays=True)
+            found, error = _expanded(expression)
         except (ValueError, TypeError, ArithmeticError, AttributeError) as problem:
             raise InputError(
                 f"activation {label!r} has no finite Hermite expansion ({problem}): give a real function of z "
                 "that grows slower than exp(z**2/4)"
             ) from problem
         closed = _closed_dual(expression)
-        slope = 0.0 if closed is not None else hermite.slope_truncation(numeric, found, of_arrays=True)
+        slope = 0.0 if closed is not None else _slope_error(expression)
         return cls(label, {j: sp.Float(v) for j, v in found.items()}, expression, error, closed, slope)
 
     @classmethod
