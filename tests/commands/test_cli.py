@@ -28,7 +28,7 @@ from dynamics.core import (
     provenance,  # noqa: F401 - loaded before they are stood in for
     storage,
 )
-from emergence import console, jsonio, latex, output, table
+from emergence import answers, console, jsonio, latex, output, table
 from emergence.arguments import parse
 from emergence.conditions import in_runs, together
 from emergence.files import file_name
@@ -493,7 +493,11 @@ def test_a_time_outside_its_conditions_is_marked_with_the_reason(command: Callab
     assert "loss just after" not in shown
 
 
-def test_predict_says_why_a_direction_is_never_found(command: Callable) -> None:
+def test_predict_says_why_a_direction_is_never_found(
+    command: Callable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # (An answer in JSON is the one for people, too: each is worked out once.)
+    monkeypatch.setattr(answers, "_place", lambda asked: tmp_path / "kept" / f"{abs(hash(json.dumps(asked)))}.json")
     few = ["predict", "--activation", "h4", "--dim", "64", "--teacher-width", "4", "--student-width", "3"]
     found = command(*few, "--json").document["directions"]
     (lost,) = [entry["direction"] for entry in found if entry["neuron"] is None]
