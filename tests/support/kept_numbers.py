@@ -28,7 +28,7 @@ KEPT = Path(__file__).with_name("kept_numbers.json")
 DIGITS, MOVED, NOTHING = 9, 1e-6, 1e-9
 #: Names of what the noise of steps along a flow is in, whose slopes are integrated to 1e-3: without AVX-512 numbers of 12
 #: lines differ by up to 5e-4.
-NOISY, MOVED_NOISY = ("emergence of SGD", "emergence in steps"), 1e-3
+NOISY, MOVED_NOISY = ("emergence of SGD", "emergence in steps", ".sgd_"), 1e-3
 #: Longer lists are kept as how many of their entries are finite and two sums of these.
 LONG = 8
 #: What is asked for, not answered, or said in words.
