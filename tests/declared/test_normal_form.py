@@ -7,6 +7,7 @@ import pytest
 
 from dynamics import gradient_flow
 from theory import Activation
+from theory.declared import lone_row
 from theory.declared.additive import additive_parts, start_of
 from theory.declared.directions import Directions
 from theory.declared.inputs import Inputs
@@ -86,7 +87,9 @@ def test_one_problem_has_one_answer(place: int) -> None:
 def test_a_polynomial_that_is_a_sum_of_one_link_is_additive(
     activation: str, text: str, link: str, weights: tuple[float, ...]
 ) -> None:
-    """Everything that is known of it, times included, by either writing: rows that are integrated to their tolerance."""
+    """Everything that is known of it, times included, by either writing; what is integrated to a tenth of what it is right to,
+    for the solver may take other steps where rounding differs (h4: an interval moved by 2.4e-6).
+    """
     plain, start = declared(activation, link, weights)
     written = replace(plain, target=Polynomial.parse(text))
     one, other = (predict(x, start, 1000) for x in (plain, written))
@@ -97,7 +100,8 @@ def test_a_polynomial_that_is_a_sum_of_one_link_is_additive(
         assert [(x.name, x.holds) for x in left.conditions] == [(x.name, x.holds) for x in right.conditions]
         pair = ((x.value, x.low, x.high) for x in (left, right))
         closed = 1e-9 if additive_parts(plain, start) else 1e-6
-        np.testing.assert_allclose(*pair, rtol=ERROR / 10 if left.source == REFERENCE else closed)
+        followed = {REFERENCE: ERROR, lone_row.REFERENCE: lone_row.ERROR}.get(left.source)
+        np.testing.assert_allclose(*pair, rtol=followed / 10 if followed else closed)
 
 
 @pytest.mark.parametrize(
