@@ -19,9 +19,13 @@ def _name(line: str) -> str:
     return f"{line.split()[0]}-{hashlib.sha256(line.encode()).hexdigest()[:6]}"
 
 
-# Five seconds or more of processor time each:
+# Two and a half seconds or more of processor time each:
 @pytest.mark.slow_for("compare-e3ad6c", "compare-09e97e", "compare-975f7c", "predict-42e3b1", "predict-94e128")
-@pytest.mark.slow_for("simulate-48c970", "simulate-4f02e3", "simulate-c94ccb", "simulate-b0fc98")
+@pytest.mark.slow_for("simulate-48c970", "simulate-4f02e3", "simulate-c94ccb", "simulate-b0fc98", "predict-3573f9")
+@pytest.mark.slow_for("simulate-64cd62", "simulate-24abf5", "predict-562835", "predict-311078", "predict-0c9784")
+@pytest.mark.slow_for("predict-e5419c", "compare-ba71ce", "predict-6b4446", "simulate-843480", "simulate-225296")
+@pytest.mark.slow_for("predict-b7d78a", "predict-8a5982", "predict-b5714c", "simulate-a753b7", "simulate-8cdf4b")
+@pytest.mark.slow_for("predict-2a80c3", "simulate-394f86")
 @pytest.mark.parametrize("line", NUMBERS, ids=_name)
 def test_no_number_moves_unseen(line: str, tmp_path: Path) -> None:
     found = moved(NUMBERS[line], answer(line, tmp_path))

@@ -745,6 +745,8 @@ LONG = [
     "h3",
     "--dim",
     "256",
+    "--teacher-width",
+    "3",
     "--over",
     "student-width=4,8",
     "--over",
@@ -758,7 +760,9 @@ def test_the_longest_cell_is_named_before_hours_are_spent(tmp_path: Path, capsys
     said = capsys.readouterr().err
     assert said.count("warning: cell ") == 1
     steps = {
-        (width, seed): resolve(Problem(activation="h3", dim=256, student_width=width, seed=seed)).run_length()[2]
+        (width, seed): resolve(
+            Problem(activation="h3", dim=256, teacher_width=3, student_width=width, seed=seed)
+        ).run_length()[2]
         for width in (4, 8)
         for seed in (0, 1)
     }
