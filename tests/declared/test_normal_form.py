@@ -87,8 +87,8 @@ def test_one_problem_has_one_answer(place: int) -> None:
 def test_a_polynomial_that_is_a_sum_of_one_link_is_additive(
     activation: str, text: str, link: str, weights: tuple[float, ...]
 ) -> None:
-    """Everything that is known of it, times included, by either writing; what is integrated to a tenth of what it is right to,
-    for the solver may take other steps where rounding differs (h4: an interval moved by 2.4e-6).
+    """Everything that is known of it, times included, by either writing: rows that are integrated to the solver's tolerance in
+    their intervals (it may take other steps where rounding differs: of h4 one moves by 2.4e-6).
     """
     plain, start = declared(activation, link, weights)
     written = replace(plain, target=Polynomial.parse(text))
@@ -98,10 +98,10 @@ def test_a_polynomial_that_is_a_sum_of_one_link_is_additive(
     for left, right in zip(one.known, other.known, strict=True):
         assert (left.quantity, left.place) == (right.quantity, right.place)
         assert [(x.name, x.holds) for x in left.conditions] == [(x.name, x.holds) for x in right.conditions]
-        pair = ((x.value, x.low, x.high) for x in (left, right))
-        closed = 1e-9 if additive_parts(plain, start) else 1e-6
-        followed = {REFERENCE: ERROR, lone_row.REFERENCE: lone_row.ERROR}.get(left.source)
-        np.testing.assert_allclose(*pair, rtol=followed / 10 if followed else closed)
+        closed = ERROR / 10 if left.source == REFERENCE else 1e-9 if additive_parts(plain, start) else 1e-6
+        interval = lone_row._RTOL if left.source == lone_row.REFERENCE else closed
+        np.testing.assert_allclose(left.value, right.value, rtol=closed)
+        np.testing.assert_allclose((left.low, left.high), (right.low, right.high), rtol=interval)
 
 
 @pytest.mark.parametrize(
