@@ -37,6 +37,7 @@ class KernelRidgeProblem(TeacherProblem):
             refuse(f"dim is {self.dim}, not above teacher width = {self.width}: raise dim or lower the width")
 
     def read(self) -> None:
+        """The kernel, too. Raises `InputError` for one that is not understood."""
         from theory.baselines.kernel_ridge import Kernel
 
         super().read()
