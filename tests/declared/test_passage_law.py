@@ -13,7 +13,7 @@ from theory import Activation, InputError
 from theory.core.quadrature import gauss_hermite, product_rule
 from theory.declared.all_rows import AllRows
 from theory.declared.directions import Directions
-from theory.declared.emergence import FOUND_STEPS, MEAN_STEPS, SPREAD_STEPS
+from theory.declared.emergence import FOUND_STEPS, MEAN_STEPS, SPREAD_STEPS, _of_all_rows
 from theory.declared.inputs import Inputs
 from theory.declared.loss import Correlation
 from theory.declared.model import DeclaredModel
@@ -27,6 +27,7 @@ from theory.declared.start import Start, draw_start
 from theory.declared.student import committee, two_homogeneous, whitened
 from theory.declared.target import Additive, Polynomial, symbols
 from theory.declared.whole_flow import whole_flow
+from theory.prediction.validity import Condition
 from validation.comparisons.declared import emergence_times
 
 
@@ -436,6 +437,29 @@ def test_mean_and_spread_of_sgd_by_a_schedule(rises: bool) -> None:
     over = Power(size, 0.0, end=int(0.97 * steady))  # (a third of the runs are there by then)
     left = predict(replace(model, rule=Rule(over)), start)
     assert [x for x in left.of_quantity(MEAN_STEPS) if x.place == p + 1] == []
+
+
+def test_a_schedule_says_what_its_steps_do() -> None:
+    """One that is steady the same as a number; whether runs go another way is asked of its largest step until then."""
+    way = whole_flow(*problem("relu(z)"))
+    p, asked = int(way.found.argmin()), list[float]()
+
+    def law(rule: Rule, _: int) -> tuple[None, tuple[Condition, ...]]:
+        asked.append(float(rule.step_size))  # type: ignore[arg-type]
+        return None, (Condition("lost", False, 0.5, 0.02, "lost: half of the runs"),)
+
+    size = 1e-5
+    rules = [Rule(x) for x in (size, Power(size, 0.0), Linear(size / 2, 2 * size, int(3 * way.found[p] / size)))]
+    said = [{x.quantity: x for x in _of_all_rows(rule, {p: way}, law)} for rule in rules]
+    for one in said:
+        assert [x.name for x in one[MEAN_STEPS].conditions if not x.holds] == ["lost"]
+    for quantity in (MEAN_STEPS, SPREAD_STEPS):
+        pair = ([one[quantity].value, one[quantity].low, one[quantity].high] for one in said[:2])
+        np.testing.assert_allclose(*pair, rtol=1e-6)
+    assert asked[:2] == [size, size]
+    there = said[2][MEAN_STEPS].high / rules[2].step_size.end  # type: ignore[union-attr]
+    assert asked[2] == pytest.approx(size * (0.5 + 1.5 * there), rel=0.05)
+    assert asked[2] < 1.8 * size
 
 
 def test_where_no_law_is_known_kicks_say_how_near_sgd_is() -> None:

@@ -245,7 +245,7 @@ def _no_law(rule: Rule, p: int) -> tuple[None, tuple[()]]:
 
 def _of_all_rows(rule: Rule, ways: Mapping[int, Way], law: _Law) -> Iterator[Known | Unknown]:
     """Mean and spread over runs of SGD, where these are near the flow's time; one task's `law` knows whether runs go another
-    way. Steps of a schedule are those of three times of a Gaussian law.
+    way, by a schedule's largest step. Its steps are those of three times of a Gaussian law.
     """
     if type(rule) is not Rule:
         return
@@ -256,7 +256,7 @@ def _of_all_rows(rule: Rule, ways: Mapping[int, Way], law: _Law) -> Iterator[Kno
             continue
         beside = way.beyond(p, own)
         at = own.mean + np.array([*(-(3**0.5) * own.std, 0, 3**0.5 * own.std), *(-beside, beside)])
-        steps, _ = steps_until(rule.step_size, at)
+        steps, largest = steps_until(rule.step_size, at)
         three, (begin, end) = steps[:3], steps[3:].tolist()
         mean = float(np.average(three, weights=_THREE))
         if np.isinf([mean, end]).any():
@@ -264,8 +264,7 @@ def _of_all_rows(rule: Rule, ways: Mapping[int, Way], law: _Law) -> Iterator[Kno
             yield Unknown(OF_SGD, over, p + 1)
             continue
         spread, later = float(np.average((three - mean) ** 2, weights=_THREE)) ** 0.5, mean - three[1]
-        if not callable(rule.step_size):
-            conditions = (*conditions, *law(rule, p)[1])
+        conditions = (*conditions, *law(replace(rule, step_size=largest), p)[1])
         yield Known(MEAN_STEPS, mean, STEPS, LAW_REFERENCE, conditions, p + 1, begin + later, end + later)
         low, high = (spread * share for share in way.spreads(p, own))
         yield Known(SPREAD_STEPS, spread, STEPS, LAW_REFERENCE, conditions, p + 1, low, high)

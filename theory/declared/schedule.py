@@ -88,7 +88,7 @@ def size_along(step_size: "float | Schedule", batch: int) -> Size:
 
 
 def steps_until(step_size: "float | Schedule", times: np.ndarray) -> tuple[np.ndarray, float]:
-    """Steps after which the step sizes add up to these times, of their shape, and the largest of those that are counted.
+    """Steps after which the step sizes add up to these times, of their shape, and the largest size until then.
 
     inf for a time that is not reached within `MOST_STEPS` of a schedule, or before it is over; nan for one that is nan.
     """
@@ -104,5 +104,6 @@ def steps_until(step_size: "float | Schedule", times: np.ndarray) -> tuple[np.nd
         here = open_ & (times <= sums[-1])
         at = np.searchsorted(sums, times[here])
         found[here] = first + at + 1 - (sums[at] - times[here]) / sizes[at]
-        first, before, largest = first + count, float(sums[-1]), max(largest, float(sizes.max()))
+        last_here = count - 1 if np.any(np.isinf(found) & np.isfinite(times)) else int(at.max())
+        first, before, largest = first + count, float(sums[-1]), max(largest, float(sizes[: last_here + 1].max()))
     return found, largest
