@@ -7,6 +7,7 @@ import pytest
 import scipy
 import sympy as sp
 
+import theory.one_task.hitting_distribution as module
 from theory import Activation, InputError, hitting_law, plateau
 from theory.one_task.diffusion import Diffusion, OneTaskDiffusion
 from theory.one_task.hitting_distribution import HittingDistribution, hitting_distribution, through_cell
@@ -215,3 +216,14 @@ def test_a_level_that_is_reached_already_is_reached_at_once() -> None:
         law = HittingDistribution(diffusion, start, 0.7, 50)
         np.testing.assert_array_equal(law.transform(np.array([0.5 + 2j, 3.0])), 1.0)
         assert law.cdf(np.array([-1.0, 0.0, 2.0])).tolist() == [0.0, 1.0, 1.0]
+
+
+@pytest.mark.parametrize("steepness", [0.01, 1.0, 30.0, 400.0])
+def test_cells_are_the_same_one_by_one_and_in_stretches(steepness: float) -> None:
+    """Up and down, over barriers that no number holds; a cell by itself beyond what a stretch may grow by."""
+    rng = np.random.default_rng(0)
+    exponent, gains = steepness * rng.standard_normal(2000), 3 * rng.standard_normal(2000)
+    grown = np.cumsum(np.minimum(np.abs(exponent), 2 * module._STRETCH))
+    one, many = module._by_cell(exponent, gains), module._by_stretch(exponent, gains, grown)
+    assert one[0] == many[0] == -np.inf
+    np.testing.assert_allclose(many[1:], one[1:], atol=1e-11 * np.abs(one[1:]).max())
