@@ -516,6 +516,25 @@ def test_a_direction_is_judged_by_its_flow_and_then_by_its_replicas(
     assert row["verdict"] == ("disagrees" if flow < 9 else "agrees")
 
 
+def test_rivals_count_beside_the_flow_of_all_where_one_task_knows_them() -> None:
+    """A twentieth by which rivals may move a mean that is .06 of the time off, beyond what kicks allow."""
+    prediction, scatter = of_one_direction(10.0), np.linspace(-0.01, 0.01, 50)
+    there, none = np.array([10.0]), np.array([np.inf])
+    way = Way(there, np.array([0]), none, none, np.array([20.0]), np.array([0.1]), 11.0, "", lambda: None)
+    own: Any = SimpleNamespace(valid=True, no_interval="", low=9.9, high=10.1)
+    told = AdditiveTimes(np.array([0]), there, none, [own], {0: way}, {})
+    found: Any = {
+        FLOW: SimpleNamespace(
+            half_time=there, dataset=SimpleNamespace(time=SimpleNamespace(values=np.array([0.0, 30.0])))
+        ),
+        SGD: SimpleNamespace(half_steps=((10.6 + scatter) / 1e-3)[:, None], resolution=1),
+    }
+    for known, rivals, verdict in ((True, 0.0, "disagrees"), (True, 0.5, "agrees"), (False, 0.5, "disagrees")):
+        vars(prediction)["has_sgd_law"] = known
+        row = _judged(prediction, told, 0, found, Runs(step_size=1e-3, steps=20_000), lambda r=rivals: np.array([r]))
+        assert row["verdict"] == verdict
+
+
 def test_a_direction_by_the_flow_of_all_is_judged_by_what_steps_add() -> None:
     """A fiftieth: SGD agrees up to 2.5 times that share of the time; there is no verdict where steps add a tenth."""
     prediction, scatter = of_one_direction(10.0), np.linspace(-0.01, 0.01, 50)
