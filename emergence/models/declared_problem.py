@@ -333,7 +333,6 @@ def resolve(problem: DeclaredProblem, simulation: Simulation | None = None) -> R
     from theory.declared.start import draw_start
 
     model, usual = _model(problem)
-    _check_rows(problem.student_width, model.target.count, model.inputs)
     start = draw_start(model.directions, problem.student_width, problem.decided()["start_scale"], problem.seed)
     if problem.step_size is None and model.rule.step_size == usual:
         model = _in_bounds(model, start, usual)
@@ -368,6 +367,7 @@ def _model(problem: DeclaredProblem) -> "tuple[DeclaredModel, float]":
         Cost(problem.count**2).check("the directions' Gram matrix", ["teacher_width"])
     inputs, target = inputs_of(problem.inputs), _target(problem)
     directions = parse_directions(problem.directions, inputs, target.count, problem.seed)
+    _check_rows(problem.student_width, target.count, inputs)
     usual = _USUAL / inputs.trace
     rule = rule_of(problem.rule, _common(problem), usual)
     model = DeclaredModel(directions, target, _student(problem), rule, LOSSES[problem.loss])
