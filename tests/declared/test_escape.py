@@ -1,4 +1,4 @@
-"""Escape from the plateau: the linearised growth beside the flow, and when there is none."""
+"""Escape from the plateau: the flow beside closed forms, the linearised growth, and when there is none."""
 
 from dataclasses import replace
 from typing import Any
@@ -7,13 +7,12 @@ import numpy as np
 import pytest
 import scipy
 
-from dynamics.declared.flow import declared_flow
 from emergence.models.declared_problem import DeclaredProblem, resolve
-from theory import Activation, InputError
-from theory.core.curves import first_crossing
+from theory import Activation
 from theory.declared import escape
 from theory.declared.directions import Directions
 from theory.declared.inputs import Inputs
+from theory.declared.known import Known, Unknown
 from theory.declared.loss import Correlation, Loss, Square
 from theory.declared.model import DeclaredModel
 from theory.declared.numeric_flow import Rates
@@ -33,29 +32,53 @@ def made(target: Target, student: Student, loss: Loss, directions: Directions = 
     return DeclaredModel(directions, target, student, Rule(1e-5), loss)
 
 
+def entries(model: DeclaredModel, start: Start) -> tuple[Known | None, Known | None]:
+    """Rate and time, as far as they are known."""
+    known = {x.quantity: x for x in escape.escape(model, start) if isinstance(x, Known)}
+    return known.get(escape.GROWTH), known.get(escape.ESCAPE)
+
+
+def both(model: DeclaredModel, start: Start) -> tuple[Known, Known]:
+    growth, time = entries(model, start)
+    assert growth
+    assert time
+    return growth, time
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_a_row_that_a_matrix_turns_has_a_closed_form(seed: int) -> None:
+    r"""On a sphere by the correlation loss of z1 z2 and h2: w(t) is along $e^{t\sqrt2 M}w(0)$, M = e1 e2ᵀ + e2 e1ᵀ."""
+    model = made(Z1Z2, committee(H2, 1, rows="sphere"), Correlation())
+    start = draw_start(PLAIN, 1, 1.0, seed)
+    growth, time = both(model, start)
+    assert growth.value == pytest.approx(np.sqrt(2), rel=1e-4)
+    assert growth.reasons == time.reasons == []
+    begin = start.overlaps(PLAIN).ravel()
+    turned = scipy.linalg.expm(np.sqrt(2) * time.value * np.array([[0.0, 1.0], [1.0, 0.0]])) @ begin
+    found = np.abs(turned).max() / np.sqrt(turned @ turned + 1 - begin @ begin)
+    # (Correlations grow at √2 (1 − ρ²), about, so that this is what an error of the time moves them by.)
+    assert found == pytest.approx(escape.LEFT, rel=escape.ERROR * np.sqrt(2) * time.value)
+
+
 @pytest.mark.parametrize(
     ("model", "rate"),
     [
-        (made(Z1Z2, committee(H2, 1, rows="sphere"), Correlation()), np.sqrt(2)),
-        pytest.param(made(PAIR, committee(H2, 2, 0.05, rows="sphere"), Square()), 0.1, marks=pytest.mark.slow),
-        (made(PAIR, committee(H2, 2, 0.02, rows="sphere"), Square(), SPIKED), None),
+        (made(PAIR, committee(H2, 2, 0.05, rows="sphere"), Square()), 0.1),
+        pytest.param(made(PAIR, committee(H2, 2, 0.02, rows="sphere"), Square(), SPIKED), None, marks=pytest.mark.slow),
     ],
-    ids=["staircase", "committee", "covariance"],
+    ids=["committee", "covariance"],
 )
-def test_the_flow_leaves_the_plateau_when_the_linear_one_does(model: DeclaredModel, rate: float | None) -> None:
+def test_rows_that_stand_still_leave_at_their_rate(model: DeclaredModel, rate: float | None) -> None:
+    """From a start that is half as long overlaps grow for ln 2 over the rate longer."""
     start = draw_start(model.directions, model.student.width, 1.0, seed=1)
-    growth, time = escape.escape(model, start)
+    growth, time = both(model, start)
     assert growth.value == pytest.approx(rate or growth.value, rel=1e-4)
-    assert growth.reasons == []
-    times = np.linspace(0, 1.2 * time.value, 400)
-    data = declared_flow(model, start, times[-1], times).dataset
-    values = np.asarray(model.inputs.eigenvalues)
-    X = np.einsum("i,tikp->tkp", values, data.overlap.values)
-    C = np.einsum("i,tikk->tk", values, data.gram.values)
-    cosine = np.abs(X) / np.sqrt(C[..., None] * np.diag(model.directions.covariance))
-    # (What is cubic in the overlaps counts at the end only: 0.3² of a time 1/rate.)
-    found = first_crossing(times, cosine.max(axis=(1, 2)), escape.FOUND)
-    assert float(found) == pytest.approx(time.value, abs=2 * escape.FOUND**2 / growth.value + times[1])
+    assert growth.reasons == time.reasons == []
+    assert crossing(model, start, 2 * time.value) == pytest.approx(time.value, rel=escape.ERROR)
+    shorter = Start(tuple(np.hstack([block[:, :2] / 2, block[:, 2:]]) for block in start.coordinates))
+    later = both(model, shorter)[1].value - time.value
+    # (What other directions have by then, .6 of its rate or less, differs.)
+    assert later * growth.value == pytest.approx(np.log(2), rel=0.01)
 
 
 @pytest.mark.parametrize(
@@ -68,22 +91,25 @@ def test_the_flow_leaves_the_plateau_when_the_linear_one_does(model: DeclaredMod
     ids=["at once", "power", "trained"],
 )
 def test_where_nothing_grows_linearly_it_says_why(model: DeclaredModel, reason: str) -> None:
-    start = draw_start(model.directions, model.student.width, 0.3, seed=1)
-    with pytest.raises(InputError, match=reason):
-        list(escape.escape(model, start))
-    said = [x.sentence for x in predict(model, start).unknown if x.quantity == escape.ESCAPE]
-    assert len(said) == 1
-    assert reason in said[0]
+    """What grows at once, as a power of the start, or with the second layer, leaves when the flow does, too."""
+    start = draw_start(model.directions, model.student.width, 0.3, seed=5)
+    told = [x.sentence for x in predict(model, start).unknown if x.quantity == escape.GROWTH]
+    assert len(told) == 1
+    assert reason in told[0]
+    growth, time = entries(model, start)
+    assert growth is None
+    assert time
+    assert time.value > 0
+    assert crossing(model, start, 2 * time.value) == pytest.approx(time.value, rel=escape.ERROR)
 
 
 @pytest.mark.parametrize("size", [1e-9, 1e9])
 def test_growth_is_none_beside_the_target_itself_not_in_absolute_terms(size: float) -> None:
     model = made(Polynomial.parse("z1*z2"), committee(H2, 1, size, rows="sphere"), Correlation())
-    growth, _ = escape.escape(model, draw_start(PLAIN, 1, 1.0, seed=1))
+    growth, _ = both(model, draw_start(PLAIN, 1, 1.0, seed=1))
     assert growth.value == pytest.approx(size * np.sqrt(2), rel=1e-6)
     power = replace(model, target=Polynomial.parse("h4(z1)*z2"), student=committee(Activation.parse("h5"), 1, size))
-    with pytest.raises(InputError, match="leap is above 2"):
-        list(escape.escape(power, draw_start(PLAIN, 1, 1.0, seed=1)))
+    assert entries(power, draw_start(PLAIN, 1, 1.0, seed=1))[0] is None
 
 
 def test_what_grows_is_what_there_can_be() -> None:
@@ -95,7 +121,7 @@ def test_what_grows_is_what_there_can_be() -> None:
     rows = np.array([[0.05, 0.02, 0.9, 0.1, 0.0], [0.03, 0.04, 0.5, 0.8, 0.0]])
     rows /= np.linalg.norm(rows, axis=1, keepdims=True)
     start = Start((rows[:, :1], rows[:, 1:]))
-    growth, _ = escape.escape(model, start)
+    growth, _ = both(model, start)
     rates, gram, size = Rates(model), start.grams, 0.02
     overlap = 1e-6 * start.overlaps(SPIKED)
     for _ in range(1000):
@@ -107,28 +133,30 @@ def test_what_grows_is_what_there_can_be() -> None:
 
 def test_a_growth_rate_that_rows_have_changed_is_outside_its_conditions() -> None:
     model = made(PAIR, committee(H2, 2, 0.5), Square())
-    growth, time = escape.escape(model, draw_start(PLAIN, 2, 0.3, seed=1))
+    growth, time = both(model, draw_start(PLAIN, 2, 0.3, seed=1))
     assert {x.split(":")[0] for x in growth.reasons} == {"rows"}
     assert time.reasons == []
 
 
 def crossing(model: DeclaredModel, start: Start, until: float) -> float:
-    """When the flow itself, T and Q together and to all orders, has a correlation of `FOUND`; inf if not by then."""
-    rates, begin, gram = Rates(model), start.overlaps(model.directions), start.grams
+    """When the flow of T, Q and b themselves, by another method, has a correlation of `LEFT`; inf if not by then."""
+    rates, begin, gram, second = Rates(model), start.overlaps(model.directions), start.grams, model.student.second
+    variances = np.diag(model.directions.covariance)
 
-    def parts(state: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        Q = state[begin.size :].reshape(gram.shape)
-        return state[: begin.size].reshape(begin.shape), (Q + Q.transpose(0, 2, 1)) / 2
+    def parts(state: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        T, Q, b = np.split(state, np.cumsum([begin.size, gram.size]))
+        return T.reshape(begin.shape), (Q := Q.reshape(gram.shape)) / 2 + Q.transpose(0, 2, 1) / 2, b
 
     def speed(time: float, state: np.ndarray) -> np.ndarray:
-        return np.concatenate([x.ravel() for x in rates(*parts(state))])
+        moved = np.concatenate([x.ravel() for x in rates.of_all(*parts(state))])
+        return np.append(moved, np.zeros(len(state) - len(moved)))  # (a second layer that is fixed)
 
     def missing(time: float, state: np.ndarray) -> float:
-        X, C = rates.fields(*parts(state))
-        return escape.FOUND - np.max(np.abs(X) / np.sqrt(np.diag(C)[:, None] * np.diag(model.directions.covariance)))
+        X, C = rates.fields(*parts(state)[:2])
+        return escape.LEFT - np.max(np.abs(X) / np.sqrt(np.diag(C)[:, None] * variances))
 
     missing.terminal = True  # type: ignore[attr-defined]
-    first = np.concatenate([begin.ravel(), gram.ravel()])
+    first = np.concatenate([begin.ravel(), gram.ravel(), second])
     way = scipy.integrate.solve_ivp(speed, (0, until), first, "LSODA", events=missing, rtol=1e-7, atol=1e-11)
     assert way.success
     return float(way.t[-1]) if way.status == 1 else np.inf
@@ -143,33 +171,35 @@ def crossing(model: DeclaredModel, start: Start, until: float) -> float:
 def test_rows_that_attract_each_other_make_the_plateau_longer(problem: dict[str, Any], changed: float) -> None:
     """Rows of opposite sign meet, and act as one that is weaker: up to 3 times as long as with the rate at the start."""
     one = resolve(DeclaredProblem(student="committee", rows="sphere", student_width=2, **problem))
-    growth, time = escape.escape(one.model, one.start)
+    growth, time = both(one.model, one.start)
     assert growth.conditions[0].value > changed
     assert time.reasons == []
-    flow = crossing(one.model, one.start, 3 * time.value)
-    # (What is left is the share of higher orders, on which the time says its own size.)
-    assert abs(flow / time.value - 1) < 2 * time.conditions[0].value
+    assert crossing(one.model, one.start, 3 * time.value) == pytest.approx(time.value, rel=escape.ERROR)
 
 
 def test_of_a_row_that_turns_into_a_spike_no_escape_is_said() -> None:
     directions = Directions.orthonormal(Inputs.spiked(1000, 8.0), 2, seed=3)
     model = made(Polynomial.parse("z1**2*z2**2"), committee(RELU, 1, 0.3, rows="sphere"), Correlation(), directions)
     start = draw_start(directions, 1, 1.0, seed=3)
-    growth, time = escape.escape(model, start)
+    growth, time = entries(model, start)
+    assert growth
     assert np.isinf(crossing(model, start, 100 / growth.value))
-    assert [x.split(":")[0] for x in time.reasons] == ["linear"]
+    assert time is None
 
 
 def test_overlaps_that_shrink_are_not_said_to_wait_for_a_power_of_d() -> None:
     model = made(Polynomial.parse("-h2(z1)"), committee(H2, 1, rows="sphere"), Correlation(), ONE)
     start = draw_start(ONE, 1, 1.0, seed=1)
-    with pytest.raises(InputError, match="small overlaps shrink, at a rate of 2 or more"):
-        list(escape.escape(model, start))
+    rate, time = escape.escape(model, start)
+    assert isinstance(rate, Unknown)
+    assert "small overlaps shrink, at a rate of 2 or more" in rate.sentence
+    assert isinstance(time, Unknown)
     assert np.isinf(crossing(model, start, 100.0))
     # (A direction that is in one eigenspace has no overlap in the other, and no rate of 0 there.)
     spiked = replace(model, directions=Directions.eigenvectors(Inputs.spiked(9000, 3.0), (0,)))
-    with pytest.raises(InputError, match="small overlaps shrink"):
-        list(escape.escape(spiked, start_of(spiked)))
+    rate, _ = escape.escape(spiked, start_of(spiked))
+    assert isinstance(rate, Unknown)
+    assert "small overlaps shrink" in rate.sentence
 
 
 @pytest.mark.parametrize("problem", [
@@ -178,11 +208,11 @@ def test_overlaps_that_shrink_are_not_said_to_wait_for_a_power_of_d() -> None:
 ])  # fmt: skip
 def test_overlaps_of_heavy_rows_shrink_until_these_are_light(problem: dict[str, Any]) -> None:
     one = resolve(DeclaredProblem(**problem))
-    growth, time = escape.escape(one.model, one.start)
+    growth, time = both(one.model, one.start)
     assert growth.value < 0
     assert [x.split(":")[0] for x in growth.reasons] == ["rows"]
     assert time.reasons == []
-    assert crossing(one.model, one.start, 3 * time.value) == pytest.approx(time.value, rel=0.1)
+    assert crossing(one.model, one.start, 3 * time.value) == pytest.approx(time.value, rel=escape.ERROR)
 
 
 def test_rows_that_vanish_on_the_way_end_it(recwarn: pytest.WarningsRecorder) -> None:
@@ -198,9 +228,10 @@ def test_rows_that_vanish_on_the_way_end_it(recwarn: pytest.WarningsRecorder) ->
             decay=0.05,
         )
     )
-    growth, time = escape.escape(one.model, one.start)
+    growth, time = entries(one.model, one.start)
+    assert growth
     assert np.isfinite(growth.conditions[0].value)
-    assert np.isinf(time.value)
+    assert time is None
     assert not recwarn.list
 
 
@@ -209,8 +240,9 @@ def test_a_rate_that_is_rounding_is_none() -> None:
     model = made(
         Polynomial.parse("h2(z1)+0.1*h4(z2)"), committee(Activation.parse("h3"), 1, 0.3, rows="sphere"), Square()
     )
-    with pytest.raises(InputError, match="no overlap grows linearly"):
-        list(escape.escape(model, start_of(model)))
+    rate, _ = escape.escape(model, start_of(model))
+    assert isinstance(rate, Unknown)
+    assert "no overlap grows linearly" in rate.sentence
 
 
 def start_of(model: DeclaredModel, seed: int = 1) -> Start:
@@ -228,65 +260,17 @@ def drawn(seed: int) -> DeclaredModel:
     return made(target, student, Square(), Directions.orthonormal(inputs, target.count, seed))
 
 
-@pytest.mark.slow
-def test_of_random_models_each_valid_time_is_that_of_the_flow() -> None:
-    ratios = []
-    for seed in range(24):
+@pytest.mark.parametrize("seeds", [range(6), pytest.param(range(6, 24), marks=pytest.mark.slow)])
+def test_of_random_models_each_time_is_that_of_the_flow(seeds: range) -> None:
+    """Rows whose lengths change, that pull at each other, or see no slope at all."""
+    found = 0
+    for seed in seeds:
         model = drawn(seed)
-        try:
-            _, time = escape.escape(model, start_of(model, seed))
-        except InputError:
-            continue
-        if time.reasons or not time.value:
-            continue
-        ratios.append(time.value / crossing(model, start_of(model, seed), 5 * time.value))
-    assert len(ratios) >= 8
-    # (Conditions leave to higher orders a share of 0.2 of the linear rate.)
-    assert 0.8 < min(ratios) <= max(ratios) < 1.25
-
-
-@pytest.mark.parametrize(
-    ("activation", "seed", "valid"), [("abs(z)", 0, True), ("abs(z)", 1, True), ("h2-h4", 1, False)]
-)
-def test_what_overlaps_do_to_the_lengths_of_rows_is_of_higher_order_too(
-    activation: str, seed: int, valid: bool
-) -> None:
-    """Of a 2-homogeneous student T grows at its linear rate all the way, and correlations do not: the rows get longer."""
-    shape = {"target": "z1**2*z2**2", "loss": "correlation", "student_width": 1, "inputs": "32"}
-    one = resolve(DeclaredProblem(activation=activation, seed=seed, **shape))
-    (time,) = [x for x in escape.escape(one.model, one.start) if x.quantity == escape.ESCAPE]
-    off = crossing(one.model, one.start, 3 * time.value) / time.value - 1
-    (linear,) = time.conditions
-    assert off > 0.04
-    assert linear.value == pytest.approx(off, rel=0.3)
-    assert (time.reasons == []) == valid == (off < 0.2)
-
-
-@pytest.mark.parametrize(("width", "valid"), [(6, True), (8, False)])
-def test_what_rows_of_a_square_loss_do_to_each_other_is_of_higher_order_too(width: int, valid: bool) -> None:
-    """They are 18 and 22 % late; the rates of all rows together, at the linear path, said 6 and 5 %, valid."""
-    shape = {"target": "z1*z2", "student": "committee", "activation": "h2+0.5*h3", "student_width": width}
-    one = resolve(DeclaredProblem(inputs="60", seed=1, **shape))
-    (time,) = [x for x in escape.escape(one.model, one.start) if x.quantity == escape.ESCAPE]
-    off = crossing(one.model, one.start, 2 * time.value) / time.value - 1
-    (linear,) = time.conditions
-    assert linear.value == pytest.approx(off, rel=0.1)
-    assert (time.reasons == []) == valid == (off < 0.2)
-
-
-@pytest.mark.parametrize(
-    ("target", "rows", "directions"), [("z1**2*z2**2", 1, PLAIN), ("z1*z2", 1, SPIKED), ("z1*z2", 2, SPIKED)]
-)
-def test_while_little_is_found_higher_orders_move_the_time_by_just_so_much(
-    monkeypatch: pytest.MonkeyPatch, target: str, rows: int, directions: Directions
-) -> None:
-    """Until a correlation of .1, of rows whose lengths grow: the order after it is the square of the share."""
-    monkeypatch.setattr(escape, "FOUND", 0.1)
-    monkeypatch.setattr(escape, "_ROUGH", 1e-7)
-    model = made(Polynomial.parse(target), committee(Activation.parse("abs(z)"), rows, 0.3), Correlation(), directions)
-    (time,) = [x for x in escape.escape(model, start_of(model)) if x.quantity == escape.ESCAPE]
-    off, (linear,) = crossing(model, start_of(model), 3 * time.value) / time.value - 1, time.conditions
-    assert abs(linear.value / off - 1) < 2 * off < 0.06
+        _, time = entries(model, start_of(model, seed))
+        if time and time.value:
+            found += 1
+            assert crossing(model, start_of(model, seed), 5 * time.value) == pytest.approx(time.value, rel=escape.ERROR)
+    assert found >= len(seeds) // 2
 
 
 def test_rows_that_have_times_of_their_own_are_left_to_them() -> None:
@@ -294,22 +278,3 @@ def test_rows_that_have_times_of_their_own_are_left_to_them() -> None:
     for width, loss in ((2, Correlation()), (1, Square())):
         model = made(PAIR, committee(H2, width, rows="sphere"), loss)
         assert list(escape.escape(model, draw_start(PLAIN, width, 1.0, seed=1))) == []
-
-
-@pytest.mark.slow_for("h2(z1) + 0.1*h3(z1)-h2+0.2*h3-True")
-@pytest.mark.parametrize(("target", "activation", "leads"), [
-    ("h2(z1) + 0.1*h3(z1)", "h2+0.2*h3", True), pytest.param("z1*z2", "h2", True, marks=pytest.mark.slow),
-    ("0.1*h2(z1) + h3(z1)", "0.3*h2+h3", False),
-])  # fmt: skip
-def test_the_linear_order_says_how_far_it_leads(target: str, activation: str, leads: bool) -> None:
-    """Where it does, the flow's own time is late or early by the share that higher orders have of the rates."""
-    shape = {"student": "committee", "rows": "sphere", "student_width": 1 + ("z2" in target), "loss": "correlation"}
-    resolved = resolve(DeclaredProblem(inputs="200", target=target, activation=activation, **shape, seed=1))
-    (one,) = [x for x in escape.escape(resolved.model, resolved.start) if x.quantity == escape.ESCAPE]
-    (share,) = [x.value for x in one.conditions if x.name == "linear"]
-    assert (one.reasons == []) == leads
-    flow = declared_flow(resolved.model, resolved.start, 3 * one.value, np.linspace(0, 3 * one.value, 6001)).dataset
-    cosines = np.abs(flow.overlap.values).max(axis=(1, 2, 3))  # isotropic inputs, rows and directions of length 1
-    assert cosines.max() >= escape.FOUND
-    off = abs(flow.time.values[np.argmax(cosines >= escape.FOUND)] / one.value - 1)
-    assert (share / 2 < off < 2 * share) if leads else off > 0.2

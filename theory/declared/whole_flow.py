@@ -57,8 +57,9 @@ MOVED_MEAN = 2.5
 #: direction of relu). And by which share, over that of the time in the condition, a spread is less (1.6; 5.7 of a second
 #: direction, whose spread stops growing with the step) and more (1.3). The last 81 were drawn after these were chosen.
 _SECOND, _NARROWER, _WIDER = 3.0, 6.0, 2.0
-#: Squared correlations beside that of what is found.
+#: Squared correlations beside that of what is found; and the correlation at which a direction has left the plateau.
 _BEFORE, _BEYOND = 0.9 * FOUND, 1.1 * FOUND
+LEFT = 0.3
 #: Steps of the solver, at most, on which kicks are summed.
 _INTERVALS = 24
 
@@ -74,6 +75,8 @@ class Way:
             away count where the activation is even or odd. aligned: the same, all rows counted.
         kicks: what steps add to that row's squared norm until then, over itself and η/B, (P,). near: by which share of the
             time it comes sooner or later where a squared correlation a tenth off ½ is asked for, (P,); inf if not by `end`.
+        left: first times at which any squared correlation is .9, 1 and 1.1 times `LEFT` squared, (3,). plateau: the rows'
+            Gram matrices at the second, or at the end, (L, m, m).
         end: time until which it was followed. stopped: why it was not any longer; "" if all was found. law: that of SGD along
             it (`theory.declared.passage_law`; a second or so), None where it is not known.
     """
@@ -84,6 +87,8 @@ class Way:
     aligned: np.ndarray
     kicks: np.ndarray
     near: np.ndarray
+    left: np.ndarray
+    plateau: np.ndarray
     end: float
     stopped: str
     law: Callable[[], PassageLaw | None]
@@ -91,6 +96,16 @@ class Way:
     def conditions(self, p: int) -> tuple[Condition, ...]:
         """Of the flow's own time for direction p, which is right to `ERROR` unless the row all but rests there."""
         return (passing(float(self.near[p]), _PASSED),)
+
+    @property
+    def escape(self) -> float:
+        """First time at which some row's correlation with a direction is `LEFT`; inf if not by the end."""
+        return float(self.left[1])
+
+    @property
+    def of_escape(self) -> tuple[Condition, ...]:
+        """Of that time, which is right to `ERROR` unless the row all but rests there."""
+        return (passing(float(_near(*self.left)), _PASSED * LEFT**2 / FOUND, LEFT**2),)
 
     def of_sgd(self, p: int, size: Size) -> tuple[Condition, ...]:
         """That SGD finds direction p when the flow does, with steps of this size over the batch (of a schedule, where no law
@@ -155,7 +170,26 @@ def _way(
     with np.errstate(all="ignore"):  # a trial step may leave the positive; what is not finite ends the way
         end, stopped = _followed(flow, watch, evaluations)
     law = cache(partial(_law, flow, watch.steps, watch.found))
-    return Way(watch.found, watch.rows, watch.fitted, watch.aligned, watch.kicks(), watch.near, end, stopped, law)
+    return Way(
+        watch.found,
+        watch.rows,
+        watch.fitted,
+        watch.aligned,
+        watch.kicks(),
+        _near(watch.sooner, watch.found, watch.later),
+        watch.left,
+        watch.plateau,
+        end,
+        stopped,
+        law,
+    )
+
+
+def _near(sooner: np.ndarray, found: np.ndarray, later: np.ndarray) -> np.ndarray:
+    """`Way.near` of times at a tenth below a level, at it, and above."""
+    with np.errstate(invalid="ignore"):  # (of what is there at once, or never)
+        far = np.maximum(found - sooner, later - found) / found
+    return np.where(found > 0, far, 0.0)
 
 
 def _law(flow: AllRows, steps: Steps, found: np.ndarray) -> PassageLaw | None:
@@ -206,12 +240,12 @@ def kicked(share: float) -> Condition:
     return Condition("fluctuations", bool(moved <= FLUCTUATIONS), float(moved), FLUCTUATIONS, sentence)
 
 
-def passing(near: float, limit: float = FLUCTUATIONS) -> Condition:
-    """That a row goes on beyond a squared correlation of ½ (`Way.near`, up to `limit`). Where it comes to rest there, as one
-    that leans as much to each of two directions, rounding or a little noise decides when it is there.
+def passing(near: float, limit: float = FLUCTUATIONS, level: float = FOUND) -> Condition:
+    """That a row goes on beyond a squared correlation of `level` (`Way.near`, up to `limit`). Where it comes to rest there, as
+    one that leans as much to each of two directions, rounding or a little noise decides when it is there.
     """
     when = f"is there {near:.2g} of the time sooner or later" if np.isfinite(near) else "is not there"
-    sentence = f"level: a squared correlation a tenth off 1/2 {when}: the row comes to rest near it"
+    sentence = f"level: a squared correlation a tenth off {level:g} {when}: the row comes to rest near it"
     return Condition("level", bool(near <= limit), float(near), limit, sentence)
 
 
@@ -226,6 +260,8 @@ class _Watch:
     aligned: np.ndarray = field(init=False)
     sooner: np.ndarray = field(init=False)
     later: np.ndarray = field(init=False)
+    left: np.ndarray = field(init=False)
+    plateau: np.ndarray = field(init=False)
     steps: Steps = field(default_factory=list)
     _now: float = 0.0
 
@@ -239,6 +275,8 @@ class _Watch:
         self.fitted, self.aligned = (
             np.where(measure(flow.begin) >= FOUND, 0.0, np.inf) for measure in (flow.fit, flow.aligned)
         )
+        self.left = np.where(self._leaving(flow.begin) >= FOUND, 0.0, np.inf)
+        self.plateau = flow.parts(flow.begin)[1]
 
     @property
     def done(self) -> bool:
@@ -246,12 +284,6 @@ class _Watch:
         slow = np.isinf(self.later) & (self._now <= (1 + _PASSED) * self.found)
         soon = self._now <= (1 + FLUCTUATIONS) * self.found
         return not (waiting | slow | soon).any()
-
-    @property
-    def near(self) -> np.ndarray:
-        with np.errstate(invalid="ignore"):  # (of what is there at once, or never)
-            far = np.maximum(self.found - self.sooner, self.later - self.found) / self.found
-        return np.where(self.found > 0, far, 0.0)
 
     def see(self, before: float, now: float, y: np.ndarray, between: Callable[[float], np.ndarray]) -> None:
         """What was crossed in a step, which began and ended then."""
@@ -262,6 +294,7 @@ class _Watch:
             (self._largest, _BEYOND, self.later),
             (flow.fit, FOUND, self.fitted),
             (flow.aligned, FOUND, self.aligned),
+            (self._leaving, FOUND, self.left),
         )
         for measure, level, times in measures:
             for p in np.flatnonzero(np.isinf(times) & (measure(y) >= level)):
@@ -270,6 +303,8 @@ class _Watch:
                 )
                 if times is self.found:
                     self.rows[p] = np.abs(flow.correlations(y))[:, p].argmax()
+        if before < self.left[1]:
+            self.plateau = flow.parts(between(min(now, self.left[1])))[1]
         self._now = now
         if np.isinf(self.found).any() or before < (1 + FLUCTUATIONS) * self.found.max():
             self.steps.append((before, now, between))
@@ -291,6 +326,10 @@ class _Watch:
 
     def _largest(self, y: np.ndarray) -> np.ndarray:
         return np.abs(self.flow.correlations(y)).max(axis=0)
+
+    def _leaving(self, y: np.ndarray) -> np.ndarray:
+        """The largest over those of `Way.left`, in units in which `FOUND` is there, (3,)."""
+        return self._largest(y).max() * FOUND / (LEFT**2 * np.array([0.9, 1.0, 1.1]))
 
 
 def _with_middles(nodes: np.ndarray) -> np.ndarray:
