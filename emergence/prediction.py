@@ -114,7 +114,7 @@ def sgd_steps(resolved: "Resolved") -> list[list[str] | bool | None]:
     if size is None:
         return [None] * resolved.teacher.width
     found, ways = in_steps(resolved.prediction, resolved.others), _ways(resolved)
-    found = [(*ways[p].of_sgd(p, size / batch), *own[1:]) if p in ways else own for p, own in enumerate(found)]
+    found = [(*ways[p].of_sgd(p, size / batch, batch), *own[1:]) if p in ways else own for p, own in enumerate(found)]
     return [[x.sentence for x in own if not x.holds] or True if own else None for own in found]
 
 

@@ -520,7 +520,7 @@ def test_rivals_count_beside_the_flow_of_all_where_one_task_knows_them() -> None
     """A twentieth by which rivals may move a mean that is .06 of the time off, beyond what kicks allow."""
     prediction, scatter = of_one_direction(10.0), np.linspace(-0.01, 0.01, 50)
     there, none = np.array([10.0]), np.array([np.inf])
-    way = Way(there, np.array([0]), none, none, np.array([20.0]), np.array([0.1]), 11.0, "", lambda: None)
+    way = Way(there, np.array([0]), none, none, np.array([20.0]), np.array([0.1]), none, none, 11.0, "", lambda: None)
     own: Any = SimpleNamespace(valid=True, no_interval="", low=9.9, high=10.1)
     told = AdditiveTimes(np.array([0]), there, none, [own], {0: way}, {})
     found: Any = {
@@ -542,7 +542,19 @@ def test_a_direction_by_the_flow_of_all_is_judged_by_what_steps_add() -> None:
 
     def told(share: float, near: float, at: float, others: float = 0.0) -> tuple[str, str]:
         there, none = np.array([10.0]), np.array([np.inf])
-        way = Way(there, np.array([0]), none, none, np.array([share / 1e-3]), np.array([near]), 11.0, "", lambda: None)
+        way = Way(
+            there,
+            np.array([0]),
+            none,
+            none,
+            np.array([share / 1e-3]),
+            np.array([near]),
+            none,
+            none,
+            11.0,
+            "",
+            lambda: None,
+        )
         return judge_kicked(prediction, way, 0, 10.0, at + scatter, runs, others)
 
     verdicts = {at: told(0.02, 0.1, at)[0] for at in (9.4, 9.6, 10.4, 10.6)}

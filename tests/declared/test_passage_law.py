@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy.interpolate import CubicSpline
 
 import theory.declared.passage_law as module
 import theory.declared.whole_flow as followed
@@ -183,7 +184,68 @@ def test_kicks_are_products_of_explicit_gradients(student: str) -> None:
 def steady(directions: np.ndarray, times: np.ndarray, later: np.ndarray, covariance: np.ndarray) -> PassageLaw:
     """With integrands that are constant in a unit of time."""
     nodes, drift, noise = np.array([[0.0, 0.5, 1.0]]), np.tile(later, (1, 3, 1)), np.tile(covariance, (1, 3, 1, 1))
-    return PassageLaw(directions, times, nodes, drift, noise, np.ones(2))
+    return PassageLaw(directions, times, nodes, drift, 0 * drift, noise, np.zeros(2), np.ones(2))
+
+
+@pytest.mark.parametrize("given", [
+    problem("erf(z)", "committee"), problem("relu(z)", decay=0.02), trained(problem("tanh(z)", "committee")),
+    on_a_sphere(problem("h2+h3", "committee")), spread_out("tanh(z)", "whitened"),
+], ids=["committee", "decay", "trained", "sphere", "eigenvalues"])  # fmt: skip
+def test_whole_steps_of_the_mean_gradient_are_later_by_half_a_turn(given: Problem) -> None:
+    """Descents of the population loss, from 400 and 800 steps to the limit of many, beside the law of batches without end."""
+    model, start = given
+    model = replace(model, rule=replace(model.rule, step_size=1.0))
+    way, turns, limits = whole_flow(model, start), [], []
+    for p, time in enumerate(way.found.tolist()):
+        own = way.of_steps(p, 1e-12, 10**12)
+        assert own is not None
+        turns.append(own.mean - time)
+        few, many = (descent(model, start, p, time / steps) - steps for steps in (400, 800))
+        limits.append(2 * many - few)
+    # (λ is right to a thousandth, and what is of third order is left.)
+    np.testing.assert_allclose(limits, turns, atol=0.005 * np.abs(turns).max())
+
+
+def products(A: np.ndarray, B: np.ndarray, T: np.ndarray, Q: np.ndarray, Z: np.ndarray) -> np.ndarray:
+    """Of rows Av + Bw with each other, (L, m, m)."""
+    half = A @ T @ B.transpose(0, 2, 1)
+    return np.asarray(A @ Q @ A.transpose(0, 2, 1) + half + half.transpose(0, 2, 1) + B @ Z @ B.transpose(0, 2, 1))
+
+
+def descent(model: DeclaredModel, start: Start, p: int, size: float) -> float:
+    """Steps, of the mean alone and on a sphere normalised, until a row has a squared correlation of ½, by cubic interpolation."""
+    flow = AllRows(model, start)
+    T, Q, b = flow.parts(flow.begin)
+    Z, variance, seen = model.directions.grams, np.diag(model.directions.covariance), list[float]()
+    while len(seen) < 2 or seen[-2] < 0.5:
+        X, C = flow.rates.fields(T, Q)
+        seen.append(float(np.max(X[:, p] ** 2 / (np.diag(C) * variance[p]))))
+        A, B, trained = flow.rates.coefficients(T, Q, b)
+        A, B = np.eye(len(b)) + size * A, size * B
+        T, Q = A @ T + B @ Z, products(A, B, T, Q, Z)
+        if model.student.rows != "free":
+            length = np.sqrt(np.einsum("ikk->k", Q))
+            T, Q = T / length[:, None], Q / np.outer(length, length)
+        b = b + size * sum(trained)
+    last = np.arange(len(seen) - 4, len(seen))
+    return float(np.interp(0.5, seen[-4:], last)) if len(seen) < 8 else float(CubicSpline(seen[-4:], last)(0.5))
+
+
+@pytest.mark.parametrize("rows", [1, 3])
+def test_curvature_of_linear_rows_is_what_they_share(rows: int) -> None:
+    """Neurons z of one sum are held by their number."""
+    assert module._curvature(path_of(problem("h1", "committee", width=rows)), 1.0) == pytest.approx(rows, rel=1e-6)
+
+
+@pytest.mark.parametrize(("rule", "share"), [
+    (Rule(1.0), 1.0), (Momentum(1.0, beta=0.6), 4.0), (Momentum(1.0, beta=0.6, kind="average"), 4.0),
+])  # fmt: skip
+def test_steps_scatter_without_end_where_they_are_lost(rule: Rule, share: float) -> None:
+    """A linear row, by its curvature 1 of F, is lost at steps of 2, in the time of momentum (1 + β)/(1 - β) = 4 times that."""
+    way = whole_flow(replace(problem("h1", "committee", width=1)[0], rule=rule), problem("h1", "committee", width=1)[1])
+    pace, p = (2.5 if getattr(rule, "kind", "") == "heavy" else 1.0), int(np.argmin(way.found))
+    assert way.wider(p, 0.2 * share / pace / 7, 7) == pytest.approx(1 / 9, rel=1e-5)
+    assert way.wider(p, 2.0 * share / pace, 1) == np.inf
 
 
 def test_a_time_is_the_first_of_its_rows() -> None:
@@ -221,8 +283,8 @@ def one_neuron(width: int = 1, dim: int = 12, rule: Rule | None = None, **studen
 )
 def test_the_law_of_a_linear_neuron(rule: Rule) -> None:
     r"""Its flow $\dot v=\nu(w-v)-\kappa v$ is there at t = ln(1 + c(p - T)/ν)/c, c = ν + κ, of v = Tw + pe, so that -∇t is
-    λ = (w - e)exp(c(s - t))/ν at time s. With δ = w - v a sample has E|g|² = (d + 2)|δ|² + dτ² and
-    Var(λ·g) = |λ|²(|δ|² + τ²) + (λ·δ)², of E(λ·g)² a third less. By quadrature.
+    λ = (w - e)exp(c(s - t))/ν at time s. With δ = w - v a sample has E|g - δ|² = (d + 1)|δ|² + dτ² and
+    Var(λ·g) = |λ|²(|δ|² + τ²) + (λ·δ)², of E(λ·g)² a third less; J is -c, and so is λ·JF. By quadrature.
     """
     d, nu, kappa, tau = 12, 1 / (1 - getattr(rule, "beta", 0.0)), rule.decay, rule.noise
     model, start = one_neuron(dim=d, rule=rule)
@@ -235,7 +297,7 @@ def test_the_law_of_a_linear_neuron(rule: Rule) -> None:
     ahead, side = 1 - nu / c - (T - nu / c) * np.exp(-c * s), p * np.exp(-c * s)
     gap, slope = ahead**2 + side**2, np.exp(c * (s - time)) / nu
     noise = 2 * slope**2 * (gap + tau**2) + slope**2 * (ahead + side) ** 2
-    drift = slope * ((d + 2) * gap + d * tau**2) / (2 * side)
+    drift = slope * ((d + 1) * gap + d * tau**2) / (2 * side)
     spread, later = weights @ noise, weights @ drift
     assert law.times == pytest.approx([time], rel=1e-5)
     assert law.covariance == pytest.approx(np.array([[nu**2 * spread]]), rel=0.01)
@@ -245,8 +307,8 @@ def test_the_law_of_a_linear_neuron(rule: Rule) -> None:
     sizes, own = 0.01 * (1 + 3 * s / time), law.of(0, lambda t: 0.01 * (1 + 3 * t / time))
     assert own is not None
     assert own.std == pytest.approx(nu * np.sqrt(weights @ (sizes * noise)), rel=0.01)
-    assert own.mean - time == pytest.approx(nu**2 * weights @ (sizes * drift), rel=0.02)
-    steady = 0.025 * np.array([nu**2 * later, nu**2 * spread])
+    assert own.mean - time == pytest.approx(weights @ (sizes * (nu**2 * drift - c / 2)), rel=0.02)
+    steady = 0.025 * np.array([nu**2 * later - c / 2 * time, nu**2 * spread])
     assert np.all(np.array([own.mean - time, own.std**2]) > 1.05 * steady) == bool(tau)
 
 
@@ -266,7 +328,7 @@ def test_the_law_of_linear_rows_that_do_not_know_of_each_other() -> None:
     assert law.times == pytest.approx(times[there], rel=1e-5)
     both = np.minimum.outer(times, times) * (2 + cosines + noise**2 * (1 + cosines))
     assert law.covariance == pytest.approx(both[np.ix_(there, there)], rel=0.01)
-    assert law.later == pytest.approx((times * b * (d + 2 + d * noise**2) / (2 * p))[there], rel=0.01)
+    assert law.later == pytest.approx((times * b * (d + 1 + d * noise**2) / (2 * p))[there], rel=0.01)
 
 
 Pull = tuple[np.ndarray, np.ndarray, np.ndarray]
@@ -332,7 +394,7 @@ def test_what_a_sample_does_to_times_is_that_of_explicit_gradients(given: Proble
         for _ in range(2)
     ]
     packed = [np.concatenate([x.ravel() for x in one]) for one in pulls]
-    found = module._at(flow, SampleGradients(model, flow.kicks.noise), flow.begin, packed)[1]
+    found = module._at(flow, SampleGradients(model, flow.kicks.noise), flow.begin, packed)[2]
     found, (mean, error) = found + 1, sampled_pulls(given, pulls)  # (λ·g is taken to be 1 in the mean)
     size = np.sqrt(np.diag(mean))
     assert np.all(np.abs(found - mean) < 4 * error + 0.015 * np.outer(size, size))
@@ -357,7 +419,8 @@ def test_kicks_move_times_as_products_of_rows_that_grow(given: Problem) -> None:
     (flow, (row, p, time)), unit = (path.flow, path.crossings[min(path.crossings)][0]), model.student.rows != "free"
     costate = module._Costate.at(path, row, p, time, module._Allowed(10**6)).value(0.0)
     gradients, state = SampleGradients(model, flow.kicks.noise), flow.parts(flow.begin)
-    kicks = gradients.kicks(*state[:2], gradients.at(*state))
+    means = products(*flow.rates.coefficients(*state)[:2], *state[:2], model.directions.grams)
+    kicks = gradients.kicks(*state[:2], gradients.at(*state)) - means
     later = float(module._at(flow, gradients, flow.begin, [costate])[0][0])
     size, P, times = 0.005 * time / abs(later), model.directions.count, []
     for way in (size, -size):

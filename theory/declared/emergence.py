@@ -251,10 +251,11 @@ def _of_all_rows(rule: Rule, ways: Mapping[int, Way], law: _Law) -> Iterator[Kno
         return
     size = size_along(rule.step_size, rule.batch)
     for p, way in ways.items():
-        own, conditions = way.of_steps(p, size), way.of_sgd(p, size)
+        own, conditions = way.of_steps(p, size, rule.batch), way.of_sgd(p, size, rule.batch)
         if own is None or not conditions[0].holds:
             continue
-        beside = way.beyond(p, own)
+        wider = way.wider(p, size, rule.batch)
+        beside = way.beyond(p, own, wider)
         at = own.mean + np.array([*(-(3**0.5) * own.std, 0, 3**0.5 * own.std), *(-beside, beside)])
         steps, largest = steps_until(rule.step_size, at)
         three, (begin, end) = steps[:3], steps[3:].tolist()
@@ -266,7 +267,7 @@ def _of_all_rows(rule: Rule, ways: Mapping[int, Way], law: _Law) -> Iterator[Kno
         spread, later = float(np.average((three - mean) ** 2, weights=_THREE)) ** 0.5, mean - three[1]
         conditions = (*conditions, *law(replace(rule, step_size=largest), p)[1])
         yield Known(MEAN_STEPS, mean, STEPS, LAW_REFERENCE, conditions, p + 1, begin + later, end + later)
-        low, high = (spread * share for share in way.spreads(p, own))
+        low, high = (spread * share for share in way.spreads(p, own, wider))
         yield Known(SPREAD_STEPS, spread, STEPS, LAW_REFERENCE, conditions, p + 1, low, high)
 
 
@@ -304,7 +305,7 @@ def _in_steps(
         near: tuple[Condition, ...] = () if own is None else (scattered(entry.value, own),)
         itself = () if own is None else _by_itself(entry.low, entry.high)
         if place in ways:
-            near = ways[place].of_sgd(place, size_along(rule.step_size, rule.batch))
+            near = ways[place].of_sgd(place, size_along(rule.step_size, rule.batch), rule.batch)
         moved = near[0].value if near else 0.0
         ends = np.array([entry.low / (1 + moved), entry.high * (1 + moved)])
         low, high = steps_until(rule.step_size, ends)[0].tolist()

@@ -4,12 +4,14 @@ Let $t(w)$ be the time that the flow $\dot w=F(w)$ takes to where row k has a sq
 gradient $\lambda=-\partial t/\partial w$ obeys $\dot\lambda=-J^\top\lambda$ along the flow, with λ·F = 1 throughout. Steps of
 size η with batch B, independent given where they begin, of gradients g, make the times $T_a$ of rows and directions
 
-$$E\,T_a=t_a-\int\frac\eta B\lambda_a\cdot\mathrm{kick}\,dt,\qquad
+$$E\,T_a=t_a+\int\eta\Bigl(\tfrac12\lambda_a\cdot JF-\frac1B\lambda_a\cdot\mathrm{kick}\Bigr)dt,\qquad
 \operatorname{Cov}(T_a,T_b)=\int\frac\eta B\operatorname{Cov}(\lambda_a\cdot g,\lambda_b\cdot g)\,dt,$$
 
-until the first of both, up to higher orders: the kick is what g adds to the mean of products of rows beside the flow
-($E\langle g_k,g_l\rangle$; what scales rows back on a sphere is along them, where λ is not), and 1/d of it is left out, what
-the scatter of overlaps moves the mean by. A direction's time is the first of its rows': of Gaussian times.
+until the first of both, up to higher orders: whole steps are behind the flow by half of a step's turn (arXiv:2009.11162),
+the kick is what the scatter of g adds to the mean of products of rows ($\operatorname{Cov}\langle g_k,g_l\rangle$; what
+scales rows back on a sphere is along them, where λ is not), and 1/d of it is left out, what the scatter of overlaps moves the
+mean by. A direction's time is the first of its rows': of Gaussian times. Where rows are held with curvature h, the largest
+eigenvalue of −J, steps scatter $1/(1-\eta h/2)$ times as wide: that is of higher order, and said.
 
 F is minus a gradient, so that J is symmetric, and $J\lambda$ is the derivative of F along λ. All of it lives on the span:
 with $\dot v_k=\sum_jA_{kj}v_j+\sum_pB_{kp}w_p$ in each eigenspace and $\lambda_k=\sum_jG_{kj}v_j+\sum_pM_{kp}w_p$,
@@ -31,6 +33,7 @@ from theory.core.errors import InputError
 from theory.declared.all_rows import AllRows
 from theory.declared.flow import speed
 from theory.declared.lone_row import FOUND
+from theory.declared.rule import Momentum, Rule
 from theory.declared.sample_gradients import SampleGradients
 from theory.declared.schedule import Size
 from theory.one_task.hitting_distribution import HittingLaw
@@ -47,6 +50,8 @@ _COSTATE, _ROWS = 1e-3, 4
 _INTERVALS, _STEP, _POINTS = 48, 1e-5, 12
 #: By which share of what a step adds points may miss it.
 _SAMPLED = 0.1
+#: Places on the way at which curvature is looked for, and powers of J that are taken.
+_LOOKS, _POWERS = 6, 12
 #: Weights of Simpson's rule.
 _SIMPSON = (1, 4, 1)
 #: Products of pairs that are formed for all λ, at most (some seconds): an evaluation takes two of the flow's.
@@ -59,8 +64,9 @@ class PassageLaw:
 
     Attributes:
         directions: (n,), by place from 0. times: of the flow, (n,). nodes: times between which the integrals are, their ends
-            and middles, (N, 3). drift, noise: by what the mean is later, and the covariance, in a unit of time and over η/B,
-            (N, 3, n) and (N, 3, n, n). sampled: of the row that is first at each direction, what a step adds to its squared
+            and middles, (N, 3). drift, turn, noise: by what the mean is later, over η/B and over η, and the covariance over
+            η/B, in a unit of time, (N, 3, n), (N, 3, n) and (N, 3, n, n). curvature: the largest until the first row is at
+            each direction, (P,). sampled: of the row that is first at each direction, what a step adds to its squared
             norm there, by points over what it is exactly, (P,); nan where there is no law.
     """
 
@@ -68,7 +74,9 @@ class PassageLaw:
     times: np.ndarray
     nodes: np.ndarray
     drift: np.ndarray
+    turn: np.ndarray
     noise: np.ndarray
+    curvature: np.ndarray
     sampled: np.ndarray
 
     @property
@@ -86,12 +94,13 @@ class PassageLaw:
         """Of Simpson's rule."""
         return np.diff(self.nodes[:, ::2]) * _SIMPSON / sum(_SIMPSON)
 
-    def of(self, p: int, size: Size) -> HittingLaw | None:
+    def of(self, p: int, size: Size, batch: int = 1) -> HittingLaw | None:
         """When SGD finds direction p, with steps of this size over the batch; None where the points do not suffice."""
         own = np.flatnonzero(self.directions == p)
         weights = self._weights * (size(self.nodes) if callable(size) else size)
         later, covariance = (
-            np.tensordot(weights, x, 2) for x in (self.drift[..., own], self.noise[..., own[:, None], own])
+            np.tensordot(weights, x, 2)
+            for x in ((self.drift + batch * self.turn)[..., own], self.noise[..., own[:, None], own])
         )
         if not (own.size and abs(self.sampled[p] - 1) <= _SAMPLED and np.all(np.isfinite(covariance))):
             return None
@@ -126,13 +135,22 @@ def passage_law(flow: AllRows, steps: Steps, found: np.ndarray) -> PassageLaw:
             more = [_Costate.at(path, *one, allowed) for one in rows]
             crossings, costates = [*crossings, *rows], [*costates, *more]
     gradients, sampled = SampleGradients(flow.model, flow.kicks.noise), np.full(found.shape, np.nan)
-    nodes, drift, noise = _integrands(path, gradients, costates)
+    nodes, drift, turn, noise = _integrands(path, gradients, costates)
     for row, p, time in reversed(crossings):
         state = flow.parts(path.state(time))
         own = gradients.kicks(*state[:2], gradients.at(*state)).sum(axis=0)[row, row]
         sampled[p] = own * pace**2 / (flow.kicks.of_row(*state, row) * state[1].sum(axis=0)[row, row])
     directions, times = np.array([p for _, p, _ in crossings], dtype=int), np.array([one.time for one in costates])
-    return PassageLaw(directions, times, nodes, pace**2 * drift, pace**2 * noise, sampled)
+    curvature = _stands(flow.model.rule) * np.array([_curvature(path, time) for time in found.tolist()])
+    return PassageLaw(directions, times, nodes, pace**2 * drift, turn, pace**2 * noise, curvature, sampled)
+
+
+def _stands(rule: Rule) -> float:
+    """What curvature in the flow's time SGD stands at a step size, over what the rule does (derived, of one mode)."""
+    if not isinstance(rule, Momentum):
+        return 1.0
+    beta = rule.beta
+    return (1 - beta) / (1 + beta) * (1 + 2 * beta if rule.kind == "nesterov" else 1)
 
 
 @dataclass
@@ -236,37 +254,74 @@ def _products(flow: AllRows, state: Parts, costate: Parts) -> tuple[np.ndarray, 
     return G @ overlap + M @ flow.model.directions.grams, G @ gram + M @ overlap.transpose(0, 2, 1)
 
 
-def _moved(flow: AllRows, state: Parts, costate: Parts) -> Parts:
-    """$J\\lambda$ in λ's own terms: what it loses in a unit of time."""
-    (overlap, gram, second), (G, M, layer) = state, costate
-    turned, mixed = _products(flow, state, costate)
+def _inner(flow: AllRows, state: Parts, one: Parts, other: Parts) -> np.ndarray:
+    """Products of two displacements of the rows, each with each, in each eigenspace, (L, m, m)."""
+    turned, mixed = _products(flow, state, one)
+    return np.asarray(mixed @ other[0].transpose(0, 2, 1) + turned @ other[1].transpose(0, 2, 1))
+
+
+def _derivative(flow: AllRows, state: Parts, along: Parts) -> tuple[Parts, Parts]:
+    """F, and its derivative along a displacement, as displacements."""
+    (overlap, gram, second), (G, M, layer) = state, along
+    turned, mixed = _products(flow, state, along)
     grown = mixed + mixed.transpose(0, 2, 1)
     norms = np.sqrt(np.einsum("ikk->k", gram))
     largest = max(
         np.abs(turned / norms[:, None]).max(), np.abs(grown / np.outer(norms, norms)).max(), np.abs(layer).max()
     )
     step = _STEP / largest if largest else _STEP
-    ends = [
-        flow.rates.coefficients(overlap + way * turned, gram + way * grown, second + way * layer)
-        for way in (step, -step)
-    ]
-    (A, dA), (B, dB) = [((x + y) / 2, (x - y) / (2 * step)) for x, y in zip(*[one[:2] for one in ends], strict=True)]
-    rows = dA + A @ G + G @ A
+    ends = [_drift(flow, (overlap + way * turned, gram + way * grown, second + way * layer)) for way in (step, -step)]
+    (A, dA), (B, dB), (b, db) = [((x + y) / 2, (x - y) / (2 * step)) for x, y in zip(*ends, strict=True)]
+    return (A, B, b), (dA + A @ G, dB + A @ M, db)
+
+
+def _drift(flow: AllRows, state: Parts) -> Parts:
+    """F as a displacement."""
+    A, B, trained = flow.rates.coefficients(*state)
+    return A, B, trained[0] if trained else np.zeros(len(state[2]))
+
+
+def _moved(flow: AllRows, state: Parts, costate: Parts) -> Parts:
+    """$J\\lambda$ in λ's own terms: what it loses in a unit of time."""
+    (overlap, gram, _), (G, _, layer) = state, costate
+    (A, B, _), (rows, directions, trained) = _derivative(flow, state, costate)
     if flow.model.student.rows != "free":  # λ stays at right angles to the rows, which turn
-        radial = np.einsum("ikk->k", dA @ gram + dB @ overlap.transpose(0, 2, 1) + A @ mixed)
+        turned, mixed = _products(flow, state, costate)
+        radial = np.einsum("ikk->k", rows @ gram + directions @ overlap.transpose(0, 2, 1))
         radial -= np.einsum("ikl,ikl->k", mixed, A) + np.einsum("ikp,ikp->k", turned, B)
         rows = rows - np.diag(radial)
-    trained = [(x - y) / (2 * step) for x, y in zip(*[one[2] for one in ends], strict=True)]
-    return rows, dB + A @ M + G @ B, trained[0] if trained else layer
+    return rows + G @ A, directions + G @ B, trained if flow.model.student.trained else layer
 
 
-def _integrands(
-    path: _Path, gradients: SampleGradients, costates: list[_Costate]
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """`PassageLaw.nodes`, between which are ends of steps, and times at which a row is there; `drift` and `noise` on them."""
+def _curvature(path: _Path, time: float) -> float:
+    """The largest eigenvalue of −J on the way to a time, by powers of it; across what is known J is A. 0 of no way."""
+    flow, largest = path.flow, 0.0
+    if not 0 < time < np.inf:
+        return largest
+    begins = path.begins[path.begins < time]
+    rng = np.random.default_rng(0)
+    for t in begins[np.unique(np.linspace(0, len(begins) - 1, _LOOKS).round().astype(int))]:
+        state = flow.parts(path.state(t))
+        along: Parts = tuple(rng.standard_normal(x.shape) for x in (state[1], state[0], state[2]))  # type: ignore[assignment]
+        if not flow.model.student.trained:
+            along = (*along[:2], np.zeros_like(along[2]))
+        A = _drift(flow, state)[0]
+        largest = max(largest, *np.linalg.eigvals(-A).real.max(axis=1).tolist())
+        for _ in range(_POWERS):
+            size = np.sqrt(np.einsum("ikk->", _inner(flow, state, along, along)) + along[2] @ along[2])
+            along = tuple(x / size for x in along)  # type: ignore[assignment]
+            _, after = _derivative(flow, state, along)
+            held = -float(np.einsum("ikk->", _inner(flow, state, after, along)) + after[2] @ along[2])
+            along = after
+        largest = max(largest, held)
+    return largest
+
+
+def _integrands(path: _Path, gradients: SampleGradients, costates: list[_Costate]) -> tuple[np.ndarray, ...]:
+    """`PassageLaw.nodes`, between which are ends of steps, and times at which a row is there; `drift`, `turn`, `noise` there."""
     times, count = np.array([one.time for one in costates]), len(costates)
     if not count:
-        return np.zeros((0, 3)), np.zeros((0, 3, 0)), np.zeros((0, 3, 0, 0))
+        return np.zeros((0, 3)), np.zeros((0, 3, 0)), np.zeros((0, 3, 0)), np.zeros((0, 3, 0, 0))
     steps = path.begins[path.begins < times.max(initial=0.0)]
     kept = steps[np.unique(np.linspace(0, len(steps) - 1, _INTERVALS).round().astype(int))]
     ends = np.union1d(kept, times)
@@ -276,28 +331,35 @@ def _integrands(
         for some in (ends, middles)
     ]
     waits = (times > ends[:-1, None]).astype(float)[:, None]
-    drift, noise = (
+    drift, turn, noise = (
         np.stack([x[:-1], y, x[1:]], axis=1)
         for x, y in zip(*[[np.array(x) for x in zip(*some, strict=True)] for some in found], strict=True)
     )
     nodes = np.stack([ends[:-1], middles, ends[1:]], axis=1)
-    return nodes, waits * drift, waits[..., None] * waits[..., None, :] * noise
+    return nodes, waits * drift, waits * turn, waits[..., None] * waits[..., None, :] * noise
 
 
 def _at(
     flow: AllRows, gradients: SampleGradients, y: np.ndarray, packed: list[np.ndarray]
-) -> tuple[np.ndarray, np.ndarray]:
-    r"""$-\lambda\cdot\mathrm{kick}$ (n,) and $\operatorname{Cov}(\lambda_a\cdot g,\lambda_b\cdot g)$ (n, n), at one time."""
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    r"""$-\lambda\cdot\mathrm{kick}$ (n,), $\tfrac12\lambda\cdot JF$ (n,) and $\operatorname{Cov}(\lambda_a\cdot g,\lambda_b\cdot
+    g)$ (n, n), at one time.
+    """
     state, student, rule, eigenvalues = flow.parts(y), flow.model.student, flow.model.rule, flow.rates.eigenvalues
     overlap, gram, _ = state
     samples = gradients.at(*state)
-    kicks = gradients.kicks(overlap, gram, samples)
-    shifts, means, seen, rest = [], [], [], []
+    A, B, b = drift = _drift(flow, state)
+    # (Decay is no part of the gradient.)
+    mean = A + rule.decay * np.eye(student.width), B, b
+    kicks = gradients.kicks(overlap, gram, samples) - _inner(flow, state, mean, mean) / speed(rule) ** 2
+    _, turn = _derivative(flow, state, drift)
+    shifts, turns, means, seen, rest = [], [], [], [], []
     for one in packed:
         costate = _opened(flow.shape, one)
         G, M, layer = costate
         shifts.append(-np.sum(G * kicks) / 2)
         turned, mixed = _products(flow, state, costate)
+        turns.append((np.einsum("ikk->", _inner(flow, state, costate, turn)) + layer @ turn[2]) / 2)
         # (λ·F is 1, and of decay, which is no gradient's, F has −κv.)
         means.append((1 + rule.decay * np.einsum("ikk->", mixed)) / speed(rule))
         # What λ_k sees of x, in the fields of directions and rows, and what is left of it.
@@ -318,4 +380,4 @@ def _at(
                     "i,ikl->kl", eigenvalues, mixed @ G.transpose(0, 2, 1) + turned @ M.transpose(0, 2, 1)
                 )
                 square[b, a] += np.sum((whole - seen[b] @ seen[a].T) * pairs)
-    return np.array(shifts), square - np.outer(means, means)
+    return np.array(shifts), np.array(turns), square - np.outer(means, means)

@@ -19,6 +19,7 @@ from theory.declared.all_rows import AllRows
 from theory.declared.directions import Directions
 from theory.declared.flow import is_quadratic, speed
 from theory.declared.lone_row import FOUND
+from theory.declared.known import small
 from theory.declared.loss import Correlation, Square
 from theory.declared.model import DeclaredModel
 from theory.declared.passage_law import PassageLaw, Steps, passage_law
@@ -60,6 +61,9 @@ _SECOND, _NARROWER, _WIDER = 3.0, 6.0, 2.0
 #: Squared correlations beside that of what is found; and the correlation at which a direction has left the plateau.
 _BEFORE, _BEYOND = 0.9 * FOUND, 1.1 * FOUND
 LEFT = 0.3
+_CURVED = (
+    "curvature: rows are held so fast that whole steps scatter wider than the law of small ones, by {:.2g} of that"
+)
 #: Steps of the solver, at most, on which kicks are summed.
 _INTERVALS = 24
 
@@ -107,31 +111,43 @@ class Way:
         """Of that time, which is right to `ERROR` unless the row all but rests there."""
         return (passing(float(_near(*self.left)), _PASSED * LEFT**2 / FOUND, LEFT**2),)
 
-    def of_sgd(self, p: int, size: Size) -> tuple[Condition, ...]:
+    def of_sgd(self, p: int, size: Size, batch: int = 1) -> tuple[Condition, ...]:
         """That SGD finds direction p when the flow does, with steps of this size over the batch (of a schedule, where no law
         is known, of its largest until then).
         """
-        own, near = self.of_steps(p, size), float(self.near[p])
+        own, near = self.of_steps(p, size, batch), float(self.near[p])
         if own is None:
-            largest = np.max(size(np.linspace(0.0, self.found[p], _INTERVALS))) if callable(size) else size
-            return kicked(float(largest * self.kicks[p])), passing(near)
+            return kicked(self._largest(p, size) * float(self.kicks[p])), passing(near)
         # (How slow it is there is in the law.)
-        return scattered(float(self.found[p]), own), passing(near, _PASSED)
+        wider = small("curvature", self.wider(p, size, batch), FLUCTUATIONS, _CURVED)
+        return scattered(float(self.found[p]), own), passing(near, _PASSED), wider
 
-    def of_steps(self, p: int, size: Size) -> HittingLaw | None:
+    def of_steps(self, p: int, size: Size, batch: int = 1) -> HittingLaw | None:
         """Mean and spread of SGD's time to direction p, to first order in the size over the batch; None where not known."""
         law = self.law()
-        return None if law is None else law.of(p, size)
+        return None if law is None else law.of(p, size, batch)
 
-    def beyond(self, p: int, own: HittingLaw) -> float:
-        """What `of_steps` may miss of the mean: so many times the squares of its shift and spread, over the time."""
+    def wider(self, p: int, size: Size, batch: int = 1) -> float:
+        """By which share whole steps scatter wider than the first order of them, where rows are held; inf if without end."""
+        law = self.law()
+        half = 0.0 if law is None else self._largest(p, size) * batch * float(law.curvature[p]) / 2
+        return half / (1 - half) if half < 1 else np.inf
+
+    def beyond(self, p: int, own: HittingLaw, wider: float) -> float:
+        """What `of_steps` may miss of the mean: so many times the squares of its shift and spread, over the time, and what is
+        `wider` of both.
+        """
         time = float(self.found[p])
-        return time * (ERROR + _SECOND * ((own.mean / time - 1) ** 2 + (own.std / time) ** 2))
+        later = abs(own.mean - time)
+        return time * (ERROR + _SECOND * ((later / time) ** 2 + (own.std / time) ** 2)) + wider * (later + own.std)
 
-    def spreads(self, p: int, own: HittingLaw) -> tuple[float, float]:
+    def spreads(self, p: int, own: HittingLaw, wider: float) -> tuple[float, float]:
         """Between which shares of it the spread is: the first order is off by more, where it is a larger share of the time."""
         moved = scattered(float(self.found[p]), own).value
-        return 1 / (1 + _NARROWER * moved), 1 + _WIDER * moved
+        return 1 / (1 + _NARROWER * moved), (1 + _WIDER * moved) * (1 + wider)
+
+    def _largest(self, p: int, size: Size) -> float:
+        return float(np.max(size(np.linspace(0.0, self.found[p], _INTERVALS)))) if callable(size) else size
 
 
 def whole_flow(model: DeclaredModel, start: Start) -> Way:

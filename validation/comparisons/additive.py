@@ -140,12 +140,15 @@ def judge_kicked(
     mean may be off (`theory.declared.whole_flow`). `others`: what rows that are nearly as fast may move it by (`crowded`).
     """
     size = runs.step_size / runs.batch
-    broken = [x.sentence for x in way.of_sgd(q, size) if not x.holds]
+    broken = [x.sentence for x in way.of_sgd(q, size, runs.batch) if not x.holds]
     if broken:
         return "inconclusive", f"{'; '.join(broken)}; lower --step-size for a verdict"
-    own = way.of_steps(q, size)
+    own = way.of_steps(q, size, runs.batch)
     later = 0.0 if own is None else own.mean - float(way.found[q])
-    allowed = MOVED_MEAN * size * float(way.kicks[q]) * flow if own is None else way.beyond(q, own)
+    if own is None:
+        allowed = MOVED_MEAN * size * float(way.kicks[q]) * flow
+    else:
+        allowed = way.beyond(q, own, way.wider(q, size, runs.batch))
     allowed += runs.step_size * resolution + others
     return judge_replicas(times, flow + later, allowed, _controls(prediction, flow + later), runs.sgd_end)
 
