@@ -20,13 +20,13 @@ import sympy as sp
 
 from theory.core.hermite import z
 from theory.core.quadrature import gauss_legendre
-from theory.declared.expansion import ABOVE, DEGREES, DENSITY, Expansion, Rows
+from theory.declared.expansion import ABOVE, DENSITY, Expansion, Rows
 from theory.declared.population import LowerMany
 
 #: K and its derivatives by the first variance and by the covariance, as numbers.
 VALUE, BY_VARIANCE, BY_COVARIANCE = sp.symbols("k k_1 k_2", real=True)
-#: Points of Plackett's integral.
-ANGLES = 24
+#: Points of Plackett's integral; powers in a row, about the root of the degrees.
+ANGLES, _MANY = 24, 16
 
 
 def kernel(
@@ -35,19 +35,18 @@ def kernel(
     """K of two functions and its derivatives by the covariance and, if `first`, by the first variance, in the shape of the
     cosines c (…).
     """
-    n = np.arange(DEGREES + 1)
-    late = n >= 2
-    products = one.whole[..., :-2] * two.whole[..., :-2] - late * (one.bent[..., :-2] * two.bent[..., :-2])
-    found = {VALUE: products, BY_COVARIANCE: products * n}
-    if first:
-        factor = ((n + 1.0) * (n + 2)) ** 0.5
-        found[BY_VARIANCE] = factor * (
-            one.whole[..., 2:] * two.whole[..., :-2] - one.bent[..., 2:] * two.bent[..., :-2]
-        )
-    if isinstance(products, np.ndarray) and products.ndim == 1:  # (to the last degree that counts)
-        last = max(int(np.flatnonzero(x).max(initial=0)) for x in found.values())
-        found = {name: x[: last + 1] for name, x in found.items()}
-    numbers = _sums(found, c)
+    if isinstance(one.whole, np.ndarray) and isinstance(two.whole, np.ndarray):  # to the last degree that counts
+        last = max(_last(one), _last(two)) + 2
+        one, two = (Rows(x.size, x.whole[..., :last], x.bent[..., :last]) for x in (one, two))
+    known, bent = _weights(one.whole, first), _weights(one.bent, first, late=2)
+    if one.whole.ndim == two.whole.ndim == 1:
+        products = {name: x * two.whole[:-2] - bent[name] * two.bent[:-2] for name, x in known.items()}
+        products[BY_COVARIANCE] = products[BY_COVARIANCE][1:]
+        numbers = {name: _polynomial(x, c) for name, x in products.items()}
+    else:
+        numbers = _sums(known, two.whole, c)
+        if functions[0].bends and functions[1].bends:
+            numbers = {name: numbers[name] - x for name, x in _sums(bent, two.bent, c).items()}
     for place, jump in functions[0].bends:
         for other, by in functions[1].bends:
             s, t = (place / one.size, other / two.size) if place or other else (0.0, 0.0)
@@ -59,30 +58,58 @@ def kernel(
     return numbers
 
 
-def _sums(products: Mapping[sp.Symbol, Any], c: Any) -> dict[sp.Symbol, Any]:
-    """Of coefficients (…, n) of powers of c from 0, those of the slope from -1."""
-    powers, found = _powers(c, max(x.shape[-1] for x in products.values())), {}
-    for name, x in products.items():
-        coefficients, at = (x[..., 1:], powers[..., :-1]) if name is BY_COVARIANCE else (x, powers)
-        found[name] = at @ coefficients if x.ndim == 1 else (at * coefficients).sum(-1)
-    return found
+def _last(rows: Rows) -> int:
+    """How many degrees there are up to the last in which bends are not all of a function, and at least those of a line."""
+    return (
+        int(np.flatnonzero((rows.whole != rows.bent).reshape(-1, rows.whole.shape[-1]).any(axis=0)).max(initial=1)) + 1
+    )
+
+
+def _weights(one: Any, first: bool, late: int = 0) -> dict[sp.Symbol, Any]:
+    """What multiplies another function's coefficients, but for factors: (…, n); in K none below degree `late`."""
+    n = np.arange(one.shape[-1] - 2)
+    found = {VALUE: (n >= late) * one[..., :-2], BY_COVARIANCE: (n >= late) * n * one[..., :-2]}
+    return found | {BY_VARIANCE: ((n + 1.0) * (n + 2)) ** 0.5 * one[..., 2:]} if first else found
+
+
+def _sums(weights: Mapping[sp.Symbol, Any], two: Any, c: Any) -> dict[sp.Symbol, Any]:
+    """Over the degrees, in the shape of c; coefficients two (…, n)."""
+    # (One degree apart, so that the slope's powers serve all.)
+    sides = c.__array_namespace__().stack([x[..., 1:] for x in weights.values()], -1)
+    sides = sides if sides.ndim == 2 else sides[..., 0, :, :]
+    sums = (_powers(c, sides.shape[-2]) * two[..., 1:-2]) @ sides
+    found = {name: sums[..., k] for k, name in enumerate(weights)}
+    return {
+        name: x if name is BY_COVARIANCE else weights[name][..., 0] * two[..., 0] + c * x for name, x in found.items()
+    }
 
 
 def _powers(c: Any, count: int) -> Any:
     """As many, from 0, on a last axis; by two short lists of products."""
-    xp, many = c.__array_namespace__(), 16
-    few = -(-count // many)
-    low, step = _list(c, many, xp)
-    high, _ = _list(step, few, xp)
-    every = high[..., :, None] * low[..., None, :]
-    return every.reshape(*c.shape, many * few)[..., :count]
+    xp, few = c.__array_namespace__(), -(-count // _MANY)
+    low, step = _list(c, _MANY)
+    high, _ = _list(step, few)
+    every = xp.stack(high, -1)[..., :, None] * xp.stack(low, -1)[..., None, :]
+    return every.reshape(*c.shape, few * _MANY)[..., :count]
 
 
-def _list(x: Any, count: int, xp: Any) -> tuple[Any, Any]:
-    found = [xp.ones_like(x)]
+def _polynomial(coefficients: Any, c: Any) -> Any:
+    """With coefficients (n,) of powers from 0, in the shape of c: a matrix product for the low ones, and Horner's rule."""
+    xp = c.__array_namespace__()
+    low, step = _list(c, _MANY)
+    padded = xp.concat([coefficients, xp.zeros(-len(coefficients) % _MANY)])
+    first, *rest = xp.tensordot(padded.reshape(-1, _MANY), xp.stack(low), axes=1)[::-1]
+    for part in rest:
+        first = first * step + part
+    return first
+
+
+def _list(x: Any, count: int) -> tuple[list[Any], Any]:
+    """Powers from 0, so many, and the next."""
+    found = [x.__array_namespace__().ones_like(x)]
     for _ in range(count):
         found.append(found[-1] * x)
-    return xp.stack(found[:-1], -1), found[-1]
+    return found[:-1], found[-1]
 
 
 def of_bends(lower: LowerMany, s: Any, t: Any, c: Any, first: bool) -> dict[sp.Symbol, Any]:
