@@ -3,6 +3,7 @@ r"""SGD of a declared model, many replicas: exact in law (any d, at a cost free 
 The law and where it is from: `dynamics.declared.chain`; the engines: `dynamics.declared.engine`.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -59,6 +60,7 @@ def declared_sgd(
     loss: bool = False,
     data: np.ndarray | None = None,
     mistakes: Mistakes = NO_MISTAKES,
+    until: Callable[[np.ndarray, np.ndarray], bool] | None = None,
     progress: Progress | None = None,
 ) -> DeclaredRun:
     r"""SGD of a declared model from `start`; replicas differ in their samples.
@@ -70,6 +72,8 @@ def declared_sgd(
         loss: record the population loss, too (`declared_loss`), of models that have it in closed form.
         data: the fixed data set itself (n, d), of all replicas, in the coordinates of `start`; with ``ambient`` only.
         mistakes: built-in errors, as controls of law tests.
+        until: asked at every save with the overlaps (replica, eigenspace, neuron, direction) and Gram matrices (replica,
+            eigenspace, neuron, other); the run ends with the first at which it says so. What came before is the same.
 
     Raises:
         InputError: a number out of range; a rule that does not turn with the axes with method ``exact``; a run longer than
@@ -91,7 +95,13 @@ def declared_sgd(
         lowered_population(model)  # refuses what has none
     result = partial(_result, model, BLOW_UP * natural_size(model, start), method, seed, loss)
     parts = stretches(steps, saves, block)
-    return drive(engine.begin(keys), parts, engine.advance(keys), lambda run: engine.look(run.vectors), result, told)
+
+    def done(track: Track[Any]) -> bool:
+        return until is not None and until(*track.seen[-1][:2])
+
+    return drive(
+        engine.begin(keys), parts, engine.advance(keys), lambda run: engine.look(run.vectors), result, told, done=done
+    )
 
 
 def natural_size(model: DeclaredModel, start: Start) -> float:

@@ -1,4 +1,4 @@
-"""Replicas whose samples would not fit side by side go in groups, and are the same ones."""
+"""Replicas whose samples would not fit side by side go in groups, and are the same ones; so are those of a run that ends."""
 
 import numpy as np
 import pytest
@@ -10,12 +10,30 @@ from theory.declared.directions import Directions
 from theory.declared.inputs import Inputs
 from theory.declared.loss import Correlation
 from theory.declared.model import DeclaredModel
-from theory.declared.rule import Normalised
+from theory.declared.rule import Normalised, Rule
 from theory.declared.start import draw_start
 from theory.declared.student import committee
 from theory.declared.target import Additive
 
 H3 = Activation.parse("h3")
+
+
+def test_a_run_ends_at_the_save_at_which_it_is_told_to() -> None:
+    """Random numbers are those of a step: what was seen until then is what the whole run saw."""
+    directions = Directions.orthonormal(Inputs.isotropic(40), 1)
+    model = DeclaredModel(directions, Additive(H3, (1.0,)), committee(H3, 1, rows="sphere"), Rule(0.01), Correlation())
+    start = draw_start(directions, 1, 1.0)
+    whole = declared_sgd(model, start, steps=12, replicas=2, seed=3, saves=6).dataset
+    level = float(np.linalg.norm(whole.overlap.values[:, 3] - whole.overlap.values[:, 0]))
+    moved: list[float] = []
+
+    def far(overlap: np.ndarray, gram: np.ndarray) -> bool:
+        np.testing.assert_allclose(gram, 1.0, rtol=1e-12)
+        moved.append(float(np.linalg.norm(overlap - whole.overlap.values[:, 0])))
+        return len(moved) == 3 and moved[-1] == level
+
+    ended = declared_sgd(model, start, steps=12, replicas=2, seed=3, saves=6, until=far).dataset
+    assert ended.equals(whole.isel(time=slice(0, 4)))
 
 
 @pytest.mark.slow

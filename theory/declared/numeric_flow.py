@@ -1,7 +1,7 @@
 """The derived flow of a declared model on NumPy arrays, for what must answer without a compiler."""
 
 from collections.abc import Mapping
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,17 @@ from theory.declared.model import DeclaredModel
 from theory.declared.population import Integrals
 from theory.declared.student import Student
 
+#: Bytes of an array that is asked for once and given back.
+_KEPT = 30 << 20
+
+
+@cache
+def keep_freed() -> None:
+    """Let the C library keep what arrays of up to 30 MB leave. glibc gives all above 128 kB back to the system at once until
+    a larger one has been freed, and to be given it anew costs more than the sums on it (elsewhere this does nothing).
+    """
+    np.empty(_KEPT, np.uint8)
+
 
 class Rates:
     """The derived rates (`theory.declared.flow`) per unit of the sum of step sizes, at T (L, m, P) and Q (L, m, m).
@@ -27,6 +38,7 @@ class Rates:
     """
 
     def __init__(self, model: DeclaredModel) -> None:
+        keep_freed()
         self._sums, self._loss = _sums(*shown(model))
         self._integrals, self._square = integrals_of(model), is_quadratic(model.loss)
         numbers = population.constants(self._integrals, model.directions)

@@ -144,11 +144,16 @@ def measurements(
 
 def emergence_times(model: DeclaredModel, data: "xr.Dataset") -> np.ndarray:
     """First times at which some row's squared correlation with each direction is ½, (…, P), on the record; inf if none."""
-    eigenvalues = np.asarray(model.inputs.eigenvalues)
-    X = np.einsum("i,...ikp->...kp", eigenvalues, data.overlap.values)
-    C = np.einsum("i,...ikk->...k", eigenvalues, data.gram.values)
-    found = np.max(X**2 / (C[..., None] * np.diag(model.directions.covariance)), axis=-2)
+    found = squared_correlations(model, data.overlap.values, data.gram.values)
     return first_crossing(data.time.values, np.swapaxes(found, -1, -2), 0.5)
+
+
+def squared_correlations(model: DeclaredModel, overlap: np.ndarray, gram: np.ndarray) -> np.ndarray:
+    """The largest of a row with each direction, (…, P), of overlaps (…, L, m, P) and Gram matrices (…, L, m, m)."""
+    eigenvalues = np.asarray(model.inputs.eigenvalues)
+    X = np.einsum("i,...ikp->...kp", eigenvalues, overlap)
+    C = np.einsum("i,...ikk->...k", eigenvalues, gram)
+    return np.asarray(np.max(X**2 / (C[..., None] * np.diag(model.directions.covariance)), axis=-2))
 
 
 def emergences(model: DeclaredModel, flow: DeclaredFlow, known: Sequence[Known]) -> list[Row]:

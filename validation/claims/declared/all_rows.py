@@ -16,7 +16,7 @@ from theory.declared.student import committee, two_homogeneous
 from theory.declared.target import Additive, Polynomial, Target, symbols
 from theory.declared.whole_flow import ERROR, MOVED_MEAN, whole_flow
 from theory.prediction.rivals import scattered
-from validation.comparisons.declared import emergence_times
+from validation.comparisons.declared import emergence_times, squared_correlations
 from validation.judge.claim import Controls, Measurement, Part, claim
 from validation.judge.context import Context
 from validation.statistics.readings import deviation
@@ -112,5 +112,9 @@ def run_all_rows(context: Context) -> Iterator[Part]:
 def _sgd(model: DeclaredModel, start: Start, p: int, size: float, end: float, replicas: int, seed: int) -> np.ndarray:
     """Times to direction p, (replicas,); a run that is not there at the end counts with the end."""
     taken, steps = replace(model, rule=Rule(size)), int(end / size)
-    run = declared_sgd(taken, start, steps=steps, replicas=replicas, seed=seed)
+
+    def found(overlap: np.ndarray, gram: np.ndarray) -> bool:
+        return bool(np.all(squared_correlations(taken, overlap, gram)[:, p] >= 0.5))
+
+    run = declared_sgd(taken, start, steps=steps, replicas=replicas, seed=seed, until=found)
     return np.minimum(emergence_times(taken, run.dataset)[:, p], steps * size)
