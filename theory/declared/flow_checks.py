@@ -7,8 +7,9 @@ integrated to rounding. Gradients are those of single samples: nothing of covari
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import combinations
+from typing import NamedTuple
 
 import numpy as np
 import sympy as sp
@@ -102,7 +103,7 @@ class Point:
         slopes = [sp.diff(x.args[0], z) for f in functions for x in f.atoms(sp.erf, sp.tanh, sp.exp)]
         return max([1.0, *(abs(float(x)) for x in slopes if x.is_number)])
 
-    @cached_property
+    @property
     def sample(self) -> tuple[np.ndarray, np.ndarray]:
         """Inputs x (n, 2) and weights (n,) of E."""
         crossed = np.concatenate([self.rows, self.directions]) * np.sqrt(self.eigenvalues)
@@ -137,9 +138,8 @@ class Point:
         vectors, places = zip(*found, strict=True) if found else (np.empty((0, 2)), ())
         return np.array(vectors) * np.sqrt(self.eigenvalues), np.array(places)
 
-    def neurons(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """F, 2F_ρ and F_h of the rows on the sample, (n, 2) each."""
-        x, _ = self.sample
+    def neurons(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """F, 2F_ρ and F_h of the rows at inputs (n, 2), (n, 2) each."""
         rho, fields = np.sum(self.rows * self.metric, axis=1), x @ self.rows.T
         sigma = self.student.activation.function
         at = fields / np.sqrt(rho) if self.student.homogeneous else fields
@@ -148,9 +148,9 @@ class Point:
             return value, 0 * value, slope
         return rho * value, 2 * value - at * slope, np.sqrt(rho) * slope
 
-    def label(self, p: int | None = None) -> np.ndarray:
-        """f* on the sample, or its slope by field p; (n,)."""
-        fields = self.sample[0] @ self.directions.T
+    def label(self, x: np.ndarray, p: int | None = None) -> np.ndarray:
+        """f* at inputs (n, 2), or its slope by field p; (n,)."""
+        fields = x @ self.directions.T
         if isinstance(self.target, Polynomial):
             names = symbols(self.target.count)
             f = self.target.expression if p is None else sp.diff(self.target.expression, names[p])
@@ -159,6 +159,7 @@ class Point:
             return _function(self.target.link.function, (z,))(fields) @ np.asarray(self.target.weights)
         return self.target.weights[p] * _function(sp.diff(self.target.link.function, z), (z,))(fields[:, p])
 
+    @cached_property
     def arrays(self) -> dict[str, np.ndarray]:
         """All arrays of the system by name, of the shapes that its indices say: T (2, 2, P), Q (2, 2, 2) …"""
         T = np.einsum("ki,qi->ikq", self.rows, self.directions)
@@ -172,20 +173,46 @@ class Point:
         given = {"T": T, "Q": Q, "Z": Z, "X": X, "C": C, "rho": rho, "b": _SECOND, "lambda": self.eigenvalues}
         return {**given, **known, **scalars}
 
+    @cached_property
     def velocity(self) -> dict[str, np.ndarray]:
         """Velocities of T (2, 2, P), Q (2, 2, 2) and b (2,) from the mean of single samples' gradients."""
-        x, weights = self.sample
-        output, along_self, along_input = self.neurons()
-        delta = weights * ((output @ _SECOND if self.quadratic else 0.0) - self.label())
-        gradient = _SECOND[:, None] * (
-            (delta @ along_self)[:, None] * self.metric + np.einsum("n,nk,ni->ki", delta, along_input, x)
-        )
+        seen = _seen(self)
+        output = seen.output
+        delta = seen.weights * ((output @ _SECOND if self.quadratic else 0.0) - seen.label)
+        along_self, along_input = (delta @ seen.along_self)[:, None], _mean(delta, seen.along_input, seen.x)
+        gradient = _SECOND[:, None] * (along_self * self.metric + along_input)
         moves = -_SPEED * gradient - _DECAY * self.rows
         if self.student.rows != "free":
             moves = moves - np.sum(moves * self.rows, axis=1, keepdims=True) * self.rows
         half = np.einsum("ki,ji->ikj", moves, self.rows)
         on = np.einsum("ki,qi->ikq", moves, self.directions)
         return {"T": on, "Q": half + half.transpose(0, 2, 1), "b": -delta @ output}
+
+
+class _Seen(NamedTuple):
+    """At a point's sample: inputs x (n, 2) and weights (n,) of E; of the rows F, 2F_ρ and F_h, (n, 2) each; f* (n,) and its
+    slopes by the fields (n, P).
+    """
+
+    x: np.ndarray
+    weights: np.ndarray
+    output: np.ndarray
+    along_self: np.ndarray
+    along_input: np.ndarray
+    label: np.ndarray
+    slopes: np.ndarray
+
+
+@lru_cache(maxsize=1)  # (steps of one derivation are checked one after the other; a steep one's arrays are large)
+def _seen(point: Point) -> _Seen:
+    x, weights = point.sample
+    slopes = np.stack([point.label(x, p) for p in range(point.target.count)], axis=-1)
+    return _Seen(x, weights, *point.neurons(x), point.label(x), slopes)
+
+
+def _mean(weights: np.ndarray, one: np.ndarray, two: np.ndarray) -> np.ndarray:
+    """Of products of each (n, k) with each (n, l): (k, l)."""
+    return (weights[:, None] * one).T @ two
 
 
 def _meetings(lines: np.ndarray, places: np.ndarray) -> np.ndarray:
@@ -205,20 +232,21 @@ def _function(expression: sp.Expr, names: tuple[sp.Symbol, ...]) -> Callable[...
 
 def _numbers(sums: Sums, free: tuple[Index, ...], point: Point) -> np.ndarray:
     """Sums at the point, one axis for each free index."""
-    arrays = {name: np.vectorize(sp.Float, otypes=[object])(value) for name, value in point.arrays().items()}
+    arrays = {name: np.vectorize(sp.Float, otypes=[object])(value) for name, value in point.arrays.items()}
     return np.asarray(evaluate(sums, free, arrays, sp.Function("none")), dtype=float)
 
 
 def drift_residual(point: Point, component: sp.Indexed, sums: Sums) -> sp.Expr:
     """Largest difference of a derived drift from explicit coordinates, over the largest velocity."""
     found = _numbers(sums, component.indices, point)
-    known = point.velocity()[str(component.base)]
+    known = point.velocity[str(component.base)]
     return sp.Float(np.abs(found - known).max() / np.abs(known).max())
 
 
 def loss_residual(point: Point, sums: Sums) -> sp.Expr:
     """Relative difference of the derived loss from its quadrature."""
-    output, label, weights = point.neurons()[0] @ _SECOND, point.label(), point.sample[1]
+    seen = _seen(point)
+    output, label, weights = seen.output @ _SECOND, seen.label, seen.weights
     loss = (output - label) ** 2 / 2 if point.quadratic else -output * label
     found = float(_numbers(sums, (), point))
     return sp.Float((found - weights @ loss) / (weights @ abs(loss)))
@@ -230,34 +258,30 @@ def integral_residual(point: Point, name: str, shown: sp.Expr) -> sp.Expr:
     Derivatives are those of single samples: $\partial_{q_{12}}E\,FG=E\,F'G'$ by Price's theorem, the one by $q_{11}$ from
     $E\,F'hG=2q_{11}\partial_{q_{11}}+q_{12}E\,F'G'$ (Stein), the one by $\rho$ of the neuron itself.
     """
-    arrays = point.arrays()
-    found = _shown(point, name, shown)
-    output, along_self, along_input = point.neurons()
-    x, weights = point.sample
-    fields = x @ point.rows.T
+    arrays, found = point.arrays, _shown(point, name, shown)
+    x, weights, output, along_self, along_input, label, slopes = _seen(point)
     if name[0] == "K":
-        value, slopes, covariance = output, along_input[:, :, None], arrays["C"][:, :, None]
+        value, covariance = output, arrays["C"][:, :, None]
+        mixed = _mean(weights, along_input, along_input)[:, :, None]
     else:
-        value = point.label()[:, None]
-        slopes = np.stack([point.label(p) for p in range(point.target.count)], axis=-1)[:, None, :]
-        covariance = arrays["X"][:, None, :]
-    mixed = np.einsum("n,nk,nlp->klp", weights, along_input, slopes)
+        value, covariance = label[:, None], arrays["X"][:, None, :]
+        mixed = _mean(weights, along_input, slopes)[:, None, :]
     which = name[1:2]
     if which in ("2", "t"):
         known = mixed[..., 0] if which == "2" else mixed[:, 0, :]
     elif which == "1":
-        whole = np.einsum("n,nk,nl->kl", weights, along_input * fields, value)
+        whole = _mean(weights, along_input * (x @ point.rows.T), value)
         if point.student.whitened or point.unit:  # (ρ is this variance, too.)
-            whole = whole + np.diag(arrays["C"])[:, None] * np.einsum("n,nk,nl->kl", weights, along_self, value)
+            whole = whole + np.diag(arrays["C"])[:, None] * _mean(weights, along_self, value)
         known = (whole - np.sum(covariance * mixed, axis=-1)) / (2 * np.diag(arrays["C"])[:, None])
     else:
-        known = np.einsum("n,nk,nl->kl", weights, along_self / 2 if which == "r" else output, value)
+        known = _mean(weights, along_self / 2 if which == "r" else output, value)
     if name.startswith("Mt") and len(name) > 2:
         known = known[:, int(name[2:])]
     known = known.reshape(found.shape)
     if isinstance(point.integrals, SeriesIntegrals):  # (of an even row and an odd target all are 0)
         output, value = abs(output), abs(value)
-    whole = np.einsum("n,nk,nl->kl", weights, output, value)  # (of z² and its like the one by ρ is 0)
+    whole = _mean(weights, output, value)  # (of z² and its like the one by ρ is 0)
     return sp.Float(np.abs(found - known).max() / max(np.abs(known).max(), np.abs(whole).max()))
 
 
@@ -266,7 +290,7 @@ def _shown(point: Point, name: str, shown: sp.Expr) -> np.ndarray:
     table = "pair" if name[0] == "K" else "cross"
     own = {**getattr(point.integrals, table), name: shown}
     pair, cross = (own, point.integrals.cross) if table == "pair" else (point.integrals.pair, own)
-    arrays = point.arrays()
+    arrays = point.arrays
     integrals = replace(point.integrals, pair=pair, cross=cross)
     changed = integrals.at(numeric, arrays["X"], arrays["C"], arrays["rho"], point.constants)
     return changed["Mt"][:, int(name[2:])] if name.startswith("Mt") and len(name) > 2 else changed[name]
