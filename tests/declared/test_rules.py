@@ -1,10 +1,12 @@
 """Rules on vectors as they are: what they do with a gradient of zero, and which numbers they refuse."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from scipy.special import digamma, zeta
 
 from dynamics.declared import simulate
 from dynamics.declared.engine import constant, parts_of
@@ -17,7 +19,7 @@ from theory.declared.inputs import Inputs
 from theory.declared.loss import Square
 from theory.declared.model import DeclaredModel
 from theory.declared.rule import SAM, Adam, Clipped, Here, Momentum, Moved, Muon, Normalised, Rule
-from theory.declared.schedule import Linear
+from theory.declared.schedule import Linear, Power, Schedule, check_length, size_along, steps_until
 from theory.declared.start import draw_start
 from theory.declared.student import committee, two_homogeneous
 from theory.declared.target import Additive
@@ -168,3 +170,44 @@ def test_a_decay_that_leaves_nothing_is_refused(method: str) -> None:
     model = declared(Rule(0.5, decay=2.0))
     with pytest.raises(InputError, match=r"decay is 2.0 and step_size is 0.5: their product"):
         declared_sgd(model, draw_start(model.directions, 2, 1.0), steps=3, method=method)
+
+
+@pytest.mark.parametrize(
+    ("schedule", "sums"),
+    [
+        (Power(0.2, 1.0), lambda n: 0.2 * (digamma(n + 1) - digamma(1))),
+        (Power(0.2, 2.0, 50.0), lambda n: 0.2 * 50**2 * (zeta(2.0, 50.0) - zeta(2.0, 50.0 + n))),
+        (Power(0.2, -1.0, 50.0), lambda n: 0.2 * (n + n * (n - 1) / 100)),
+        (Linear(0.1, 0.4, 6000), lambda n: 0.1 * n + 0.3 * n * (n - 1) / 12000),
+        (Linear(0.1, 0.0, 6000), lambda n: 0.1 * n - 0.1 * n * (n - 1) / 12000),
+    ],
+)
+def test_steps_of_a_schedule_add_up_as_known_sums_do(schedule: Schedule, sums: Callable[[int], float]) -> None:
+    """Harmonic and Hurwitz sums, and triangular numbers; within a step its size is spent evenly. What comes later is not
+    counted to the largest size, be it one of thousands of steps or of three.
+    """
+    begun, rest = np.array([0, 1, 2, 1023, 1024, 1025, 3071, 3072, 3073, 5000]), np.array([0.0, 1.0, 0.25])
+    ends = np.array([float(sums(n)) for n in [*begun, *(begun + 1)]]).reshape(2, -1)
+    times = ends[0] + np.diff(ends, axis=0) * (rest[:, None] + np.array([1e-9, -1e-9, 0.0])[:, None])
+    found, _ = steps_until(schedule, times)
+    np.testing.assert_allclose(found, begun + rest[:, None], rtol=1e-11, atol=2e-9)
+    for n, asked in zip(begun, times[2], strict=True):
+        assert steps_until(schedule, np.array([asked, 0.0, np.inf]))[1] == max(schedule(0), schedule(n))
+        assert size_along(schedule, 5)(np.array([asked])) == pytest.approx(schedule(n + 0.25) / 5, rel=1e-9)  # type: ignore[operator]
+
+
+def test_a_schedule_that_is_over_or_says_one_number_is_counted_as_it_is() -> None:
+    """2^-2 adds up without rounding."""
+    over = Power(0.25, 0.0, end=1500)
+    found, largest = steps_until(over, np.array([0.0, 374.5, 375.0, 375.1, np.nan, np.inf]))
+    np.testing.assert_array_equal(found, [0.0, 1498.0, 1500.0, np.inf, np.nan, np.inf])
+    assert largest == 0.25
+    rises = Linear(0.1, 0.4, 3000)
+    assert steps_until(rises, np.array([1e9]))[1] == rises(2999)
+    assert size_along(rises, 2)(np.array([1e9])) == 0.2  # type: ignore[operator]
+    constant = steps_until(lambda step: 0.25, np.array([2.0, 750.125]))  # type: ignore[arg-type]
+    np.testing.assert_array_equal(constant[0], steps_until(0.25, np.array([2.0, 750.125]))[0])
+    assert constant[1] == 0.25
+    check_length(rises, 3000)
+    with pytest.raises(InputError, match="ends after 3000"):
+        check_length(rises, 3001)
