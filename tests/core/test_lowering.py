@@ -18,6 +18,7 @@ from theory import Activation, System, overlap_flow
 from theory.baselines.toy import Toy, target
 from theory.core.activation import c as kernel_variable
 from theory.core.indexed import Dual, Sums, Term, evaluate
+from theory.core.lowered import compiled_numpy, lower_numpy
 
 TEXTS = ["h3", "h4", "0.8*h4+0.6*h6", "erf", "quadratic", "h3+h4/2+1"]
 #: Every Hermite degree up to 3 and a mean, so that no term vanishes by accident.
@@ -235,6 +236,22 @@ def test_scalars_keep_shape_and_precision(text: str) -> None:
     assert found.shape == (3, 4)
     assert found.dtype == np.float64
     np.testing.assert_allclose(found.ravel(), expected, rtol=1e-13, atol=1e-15)
+
+
+def test_powers_as_products_are_those_of_logarithms() -> None:
+    """Of a symbol and of a sum, halves of whole numbers and other exponents, to both sides of where products end."""
+    x, points = sp.Symbol("x", positive=True), np.array([0.3, 1.0, 2.7])
+    exponents = [*(sp.Rational(n, 2) for n in (*range(-9, 10), 27, -31, 80, 81, -82)), sp.Rational(1, 3), sp.pi]
+    found = compiled_numpy([x], [y for p in exponents for y in (x**p, (x + 1) ** p)])(points)
+    for place, p in enumerate(exponents):
+        np.testing.assert_allclose(found[2 * place] * np.ones(3), np.exp(float(p) * np.log(points)), rtol=1e-13)
+        np.testing.assert_allclose(found[2 * place + 1] * np.ones(3), np.exp(float(p) * np.log1p(points)), rtol=1e-13)
+
+
+def test_a_formula_without_its_letter_has_the_letters_shape() -> None:
+    x, y = sp.symbols("x y")
+    found = lower_numpy(2 * y, (x, y))(np.zeros((2, 3)), 0.75)
+    assert found.tolist() == [[1.5] * 3] * 2
 
 
 def test_an_unknown_symbol_is_refused(frame: Make) -> None:
