@@ -27,6 +27,7 @@ from theory.declared.expansion import Expansion
 from theory.declared.flow import drift_sums, population_flow, population_system
 from theory.declared.flow_checks import Point, integral_residual
 from theory.declared.inputs import Inputs
+from theory.declared.kernels import kernel as kernel_of
 from theory.declared.kernels import q11, q12, q22, rho1, rho2
 from theory.declared.link_moments import second_moments
 from theory.declared.loss import Correlation, Square
@@ -154,6 +155,24 @@ def test_lowered_code_is_the_shown_equations(name: str) -> None:
     for component, sums in population_system(model).drift.items():
         known = np.asarray(evaluate(sums, component.indices, exact, sp.Function("none")), dtype=float)
         np.testing.assert_allclose(found[str(component.base)], known, rtol=1e-11, atol=1e-12)
+
+
+def test_waves_times_powers_are_derivatives_of_a_characteristic_function() -> None:
+    r"""$E\,g_2^ne^{ibg_1}=e^{-b^2q_{11}/2}E(g_2+ibq_{12})^n$, and sums of both kinds with polynomials."""
+    b = 3
+    for power in range(1, 5):
+        shifted = sp.Poly((z + sp.I * b * q12) ** power, z)
+        mean = sum(c * sp.sqrt(q22) ** k * sp.factorial2(k - 1) for (k,), c in shifted.terms() if k % 2 == 0)
+        for text, part in (("cos(3*z)", sp.re), ("sin(3*z)", sp.im)):
+            known = sp.exp(-(b**2) * q11 / 2) * part(sp.expand(mean))
+            plain = kernel_of(act("2*z"), act(f"z**{power}"))
+            for one in (
+                kernel_of(act(text), act(f"z**{power}")),
+                kernel_of(act(f"{text}+2*z"), act(f"z**{power}")) - plain,
+            ):
+                assert sp.simplify(one - known) == 0
+            turned = kernel_of(act(f"z**{power}"), act(text)).subs({q11: q22, q22: q11}, simultaneous=True)
+            assert sp.simplify(turned - known) == 0
 
 
 PAIRS = (
