@@ -14,12 +14,15 @@ from scipy.integrate import solve_ivp
 from theory import Derivation, DerivationError, InputError
 from theory.linear import alignment, label_noise, oscillation, sam, sam_norm, sde
 from theory.linear import averaging as label_noise_averaging
+from theory.linear.fitting import fitted
 from theory.linear.kick import kick_forms
 from theory.linear.phases import (
     Forces,
     Geometry,
     Law,
     Residual,
+    State,
+    _median_displacement,
     _top_share,
     mean_alignment,
     onset_level,
@@ -248,6 +251,38 @@ def test_residual_solves_its_equation_and_the_limit_is_the_isotropic_one() -> No
     assert stability_limit(fresh, 50 * np.eye(2), 1.0, 2**53) == pytest.approx(2 / 51)  # gradient descent
 
 
+def test_a_coordinate_that_stands_for_many_is_as_many_coordinates() -> None:
+    """Of three groups of directions, of which the second has least data: sizes, rates and sums over directions."""
+    many, width = np.array([1, 2, 3]), 50
+    spread = np.repeat(np.arange(3), many)
+    few, all_ = (
+        Geometry(np.diag(np.array([2.0, 0.5, 1.0])[to]), np.eye(3)[0][to] * 3.0, count, 1.2)
+        for to, count in ((np.arange(3), many.astype(float)), (spread, np.ones(6)))
+    )
+    grams = [np.diag(np.array([9.0, 4.0, 6.0])[to]) for to in (np.arange(3), spread)]
+    laws = [Law(x, 2e-3, 1.5, 2) for x in (few, all_)]
+    states = [State(gram, 0.7, np.zeros(2 * [len(gram) + 1]), np.zeros_like(gram)) for gram in grams]
+    moved = [State.of(law(0.0, x.packed), len(x.gram)) for law, x in zip(laws, states, strict=True)]
+    assert moved[0].norm2 == pytest.approx(moved[1].norm2, rel=1e-12)
+    for name in ("gram", "moved", "turned"):
+        one, other = (np.diagonal(getattr(x, name)) for x in moved)
+        np.testing.assert_allclose(one[np.append(spread, 3)[: len(other)]], other, rtol=1e-12)
+    start = [fitted(x.target, x.dim, width) for x in (few, all_)]
+    boosts = [law.relaxed(gram, 0.7).boost for law, gram in zip(laws, grams, strict=True)]
+    later = [State(x.gram, x.norm2, x.moved + 0.3 * np.eye(len(x.moved)), 0.2 * np.eye(len(x.gram))) for x in states]
+    for sized in (
+        lambda k: laws[k].switched(grams[k], 0.7),
+        lambda k: laws[k].cancelled(grams[k], 0.7),
+        lambda k: laws[k].residual(grams[k], 0.7).gain,
+        lambda k: laws[k].geometry.trace(laws[k].residual(grams[k], 0.7).error),
+        lambda k: stability_limit(laws[k].geometry, grams[k], 0.7, 2),
+        lambda k: mean_alignment(laws[k].geometry, grams[k]),
+        lambda k: _top_share(grams[k], boosts[k], laws[k].geometry),
+        lambda k: _median_displacement(laws[k], start[k], later[k], boosts[k], width),
+    ):
+        assert sized(0) == pytest.approx(sized(1), rel=1e-10)
+
+
 def test_mean_alignment_against_random_neurons() -> None:
     fresh = Geometry.of(draw_linear_task(8, 1.0, None, 0))
     assert mean_alignment(fresh, np.eye(2)) == pytest.approx(random_alignment(8), rel=1e-6)
@@ -298,17 +333,25 @@ def test_norm_decay_of_a_plain_loop(train_size: int | None) -> None:
     assert abs(measured.mean() - wrong) > 4 * measured.std() / np.sqrt(96) + phases.left_out[-1] * abs(predicted)
 
 
-def test_the_error_kicks_while_it_relaxes() -> None:
-    """The sum of S over large steps without noise against those steps, C ↦ C − η(ΛC + CΛ) + η²ΛSΛ, S = tr C + 2C."""
-    step, gram, norm2 = 0.1, np.diag([3.0, 1.0, 0.5]), 0.2
-    geometry, stiffness = Geometry(np.eye(3), np.eye(3)[0], np.ones(3), 1.0), gram + norm2 * np.eye(3)
-    error, total = residual(geometry, gram, norm2, step, 2.0, 1).error, np.zeros((3, 3))
+@pytest.mark.parametrize(("fourth", "batch"), [(1.0, 1), (1.2, 3)])
+def test_the_error_kicks_while_it_relaxes(fourth: float, batch: int) -> None:
+    """The sum of S over large steps without noise against those steps, C ↦ C − η(ΛHC + CHΛ) + η²ΛSΛ, along no axes."""
+    step, norm2 = 0.05, 0.2
+    root, gram = (
+        np.array([[1.0, 0.3, 0.0], [0.0, 1.2, -0.4], [0.2, 0.0, 0.7]]),
+        np.array([[3, 1, 0.5], [1, 1, 0], [0.5, 0, 0.5]]),
+    )
+    inputs = root @ root.T
+    geometry, stiffness = Geometry(inputs, np.eye(3)[0], np.ones(3), fourth), gram + norm2 * np.eye(3)
+    error, total = residual(geometry, gram, norm2, step, 2.0, batch).error, np.zeros((3, 3))
     left = error
-    for _ in range(400):
-        kick = np.trace(left) * np.eye(3) + 2 * left
+    for _ in range(3000):
+        mean = inputs @ left @ inputs
+        kick = fourth / batch * (np.trace(inputs @ left) * inputs + 2 * mean) + (1 - 1 / batch) * mean
         total += kick
-        left = left - step * (stiffness @ left + left @ stiffness) + step**2 * stiffness @ kick @ stiffness
-    assert relaxing(geometry, gram, norm2, step, 1, error) == pytest.approx(total, rel=1e-9)
+        drift = stiffness @ inputs @ left + left @ inputs @ stiffness
+        left = left - step * drift + step**2 * stiffness @ kick @ stiffness
+    assert relaxing(geometry, gram, norm2, step, batch, error) == pytest.approx(total, rel=1e-9)
 
 
 def test_a_pause_takes_the_boosts_and_what_the_error_kicks() -> None:
@@ -383,6 +426,21 @@ def test_phases_of_the_published_setting() -> None:
     silent = predict_phases(draw_linear_task(20, 1.0, None, 0), width=1000, step_size=1e-3, noise=0.0)
     assert np.isinf(silent.escape_steps)
     assert np.isinf(silent.onset_steps)
+
+
+def test_what_pauses_put_off_has_had_as_many_steps_with_noise() -> None:
+    phases = predict_phases(
+        draw_linear_task(4, 1.0, None, 0), width=60, step_size=1e-2, noise=3.0, horizon=300.0, points=7
+    )
+    period = 37
+    paused = phases.paused(period)
+    pairs = [(paused.escape_steps, phases.escape_steps), *zip(paused.times, phases.times, strict=True)]
+    for late, steps in pairs:
+        assert late // period % 2 == 0  # (not in a pause)
+        assert period * (late // (2 * period)) + late % period == pytest.approx(steps, rel=1e-12)
+    assert paused.times[-1] > 500 > phases.escape_steps
+    assert np.isinf([paused.onset_steps, phases.onset_steps]).all()
+    np.testing.assert_array_equal(paused.frobenius2, phases.frobenius2)
 
 
 def test_the_bound_on_the_escape_stays_a_bound_for_batches() -> None:
