@@ -452,6 +452,34 @@ def test_intervals_hold_the_times_of_the_coupled_flow(spiked: tuple) -> None:
 ONE = SPIKED | {"directions": "eigenvectors(1)", "teacher_weights": (1.0,), "student_width": 1, "decay": 0.0}
 
 
+def test_of_correlated_directions_intervals_hold_the_flow_of_all_rows() -> None:
+    """Each is found by the other direction's row, too, on its way."""
+    grams = np.array([[[1.0, 0.3], [0.3, 1.0]]])
+    directions = Directions(Inputs.isotropic(60), grams)
+    model = DeclaredModel(directions, Additive(H3, (1.0, 0.6)), two_homogeneous(H3, 2), Rule(1e-3))
+    start = draw_start(directions, 2, 0.05, seed=1)
+    found, way = rows_alone(model, start), whole_flow(model, start)
+    for quantity, times in ((FOUND, way.found), (FITTED, way.fitted)):
+        for one in found.of_quantity(quantity):
+            assert one.low <= one.value <= one.high
+            assert one.low <= times[one.place - 1] <= one.high
+            assert quantity == FITTED or (one.reasons == [] and one.high < 1.05 * one.low)
+
+
+@pytest.mark.parametrize("width", [16, 17])
+def test_up_to_sixteen_rows_are_followed_each_and_of_more_the_fastest(width: int) -> None:
+    directions = Directions.orthonormal(Inputs.isotropic(400), 2)
+    model = DeclaredModel(directions, Additive(H3, (1.0, 0.6)), two_homogeneous(H3, width), Rule(1e-3))
+    rows = emergence_module._Rows(model, draw_start(directions, width, 0.05, seed=1))
+    ranks = np.sum(rows.rates[:, None] < rows.rates, axis=1)  # (of rows that are faster)
+    assert (
+        len(rows.followed) == width
+        if width == 16
+        else rows.followed == np.flatnonzero((ranks < 3).any(axis=1)).tolist()
+    )
+    assert rows.all_followed.holds == (width == 16)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("spiked", [ONE], indirect=True, ids=["one"])
 def test_a_record_may_miss_the_interval_by_its_spacing(spiked: tuple) -> None:

@@ -363,6 +363,32 @@ def test_a_pause_takes_the_boosts_and_what_the_error_kicks() -> None:
     assert law.switched(gram, norm2) == pytest.approx(error / 1000.5 / 4000 + kicks, rel=3e-3)
 
 
+def test_what_boosts_undo_is_a_mean_over_directions_across_the_target() -> None:
+    """In axes of its own, of which the target has the first: β_j tr S/S_j, by G_j; and tr β where all are alike."""
+    turn = np.linalg.qr(np.random.default_rng(1).standard_normal((4, 4)))[0]
+    G, H = np.array([9.0, 4.0, 6.0, 2.0]), np.array([1.0, 0.5, 2.0, 1.5])
+    law = Law(Geometry(turn * H @ turn.T, 2 * turn[:, 0], np.ones(4), 1.0), 2e-3, 1.5, 1)
+    now = law.relaxed(turn * G @ turn.T, 0.7)
+    S, beta = (np.diagonal(turn.T @ x @ turn) for x in (now.second, now.boost))
+    known = S.sum() * np.average(beta[1:] / S[1:], weights=G[1:])
+    assert law.cancelled(turn * G @ turn.T, 0.7) == pytest.approx(known, rel=1e-10)
+    for dim in (1, 4):
+        alike = replace(law, geometry=Geometry(np.eye(dim), 1e-6 * np.ones(dim), np.ones(dim), 1.0))
+        boost = alike.relaxed(5 * np.eye(dim), 0.7).boost
+        assert alike.cancelled(5 * np.eye(dim), 0.7) == pytest.approx(np.trace(boost), rel=1e-9)
+
+
+def test_in_one_dimension_a_pause_takes_as_much_as_the_layers_may_lose_along_the_target() -> None:
+    r"""There a kick κ takes κ² of $\|W\|^2-\|a\|^2$, and θ stays: of ln ‖W‖² it takes κ²(G − A)/(G + A)."""
+    G, A, step = 3.0, 2.0, 0.05
+    law = Law(Geometry(np.eye(1), np.array([np.sqrt(G * A)]), np.ones(1), 1.0), step, 0.3, 1)
+    seen, size, now = law.observed(np.array([[G]]), A)
+    k = step * (seen[0, 0] + size)
+    kicks = step**2 * 3 * now.error[0, 0] / (2 * k - 3 * k**2)
+    known = np.log(seen[0, 0] / G) + kicks * (G - A) / (G + A)
+    assert law.switched(np.array([[G]]), A) == pytest.approx(known, rel=1e-12)
+
+
 def test_a_pause_takes_what_runs_of_one_dimension_lose() -> None:
     r"""There $\|W\|^2$, $\|a\|^2$ and θ are all of SGD: with noise and its mirror image until they rest, then without."""
     runs, step, noise, goal, sizes = 20_000, 0.04, 0.05, 1.0, (3.0, 2.0)
