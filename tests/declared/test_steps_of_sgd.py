@@ -27,6 +27,7 @@ from theory.declared.emergence import (
     SGD_FLOOR,
     SPREAD_STEPS,
     TURNED_SHARE,
+    emergence,
 )
 from theory.declared.inputs import Inputs
 from theory.declared.known import Knowledge, Known
@@ -88,11 +89,15 @@ def steps_to_find(student: Student, overlap: float, rule: Rule, replicas: int, s
     raise AssertionError(f"{live.size} of {replicas} have not found it")
 
 
-def knowledge(student: Student, overlap: float, rule: Rule) -> Knowledge:
+def row_of(student: Student, overlap: float, rule: Rule) -> tuple[DeclaredModel, Start]:
     directions = Directions.orthonormal(Inputs.isotropic(DIM), 1)
     length = SCALE if student.rows == "free" else 1.0
     start = Start((length * np.array([[overlap, np.sqrt(1 - overlap**2)]]),))
-    return predict(DeclaredModel(directions, Additive(H3, (1.0,)), student, rule), start)
+    return DeclaredModel(directions, Additive(H3, (1.0,)), student, rule), start
+
+
+def knowledge(student: Student, overlap: float, rule: Rule) -> Knowledge:
+    return predict(*row_of(student, overlap, rule))
 
 
 def only(found: Knowledge, quantity: str) -> Known:
@@ -257,6 +262,25 @@ def test_old_gradients_move_steps(student: Student, beta: float, kind: str) -> N
     assert abs(moved - (found.value - other.value)) < 1 + known - (other.high - other.value)
     assert lag == (beta > 0.95 and student is SPHERE)
     assert lag or known < 0.06 * found.value
+
+
+def test_a_heavy_row_holds_itself_back_beside_what_old_gradients_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its descents are off by more than what a light one's are known to, within what its own are; beyond that is outside."""
+    knew, outside = list[float](), list[bool]()
+    for scale, beta in ((0.01, 0.9), (0.4, 0.9), (0.01, 0.97), (0.6, 0.97)):
+        monkeypatch.setattr(f"{__name__}.SCALE", scale)
+        size = 0.003 * (1 - beta)
+        found, other = (
+            only(Knowledge.of(emergence(*row_of(LIGHT, 0.15, Momentum(x, batch=10**6, beta=y)))), FOUND_STEPS)
+            for x, y in ((size, beta), (0.003, 0.0))
+        )
+        moved = descended(beta, "heavy", size, 0.15, False) - descended(0.0, "heavy", 0.003, 0.15, False)
+        missed = abs(moved - (found.value - other.value))
+        knew.append(found.high - found.value - (other.high - other.value))
+        outside.append("lag" in {x.split(":")[0] for x in found.reasons})
+        assert missed < 1 + knew[-1]
+        assert scale < 0.1 or missed > 1 + knew[-2]
+    assert outside == [False, False, False, True]
 
 
 def test_where_a_quickening_is_not_known_old_gradients_are_outside() -> None:

@@ -291,6 +291,10 @@ def test_mean_alignment_against_random_neurons() -> None:
     cosines = np.abs(w[:, 0]) / np.linalg.norm(w, axis=1)
     assert abs(mean_alignment(fresh, np.diag([9.0, 0.5])) - cosines.mean()) < 4 * cosines.std() / 632
     assert random_alignment(8) < onset_level(8) < 1
+    # (Along no axes all is as along axes.)
+    turn, gram = np.linalg.qr(rng.standard_normal((4, 4)))[0], np.diag([9.0, 0.5, 2.0, 4.0])
+    plain, turned = (Geometry(np.eye(4), x, np.ones(4), 1.0) for x in (np.eye(4)[0], turn[:, 0]))
+    assert mean_alignment(turned, turn @ gram @ turn.T) == pytest.approx(mean_alignment(plain, gram), rel=1e-9)
 
 
 @pytest.mark.parametrize(("along", "across"), [(3.0, 1.0), (1.25, 1.0), (40.0, 1.0)])
@@ -361,6 +365,29 @@ def test_a_pause_takes_the_boosts_and_what_the_error_kicks() -> None:
     k, error = step * 1000.5, np.trace(law.observed(gram, norm2)[2].error)
     kicks = step**2 * error * (1 + 2 / dim) * (1 - dim * norm2 / 4000) / (2 * k - k**2 * (dim + 2))
     assert law.switched(gram, norm2) == pytest.approx(error / 1000.5 / 4000 + kicks, rel=3e-3)
+
+
+def test_the_median_displacement_is_that_of_chi_squares_where_these_are_its_law() -> None:
+    """One neuron's rows of variance 1/d, stretched or turned alike in all directions; and a boost, by w and a along one."""
+    dim, width, c, one = 6, 80, 0.3, scipy.stats.chi2(1).ppf(0.5)
+    geometry = Geometry(np.eye(2), np.eye(2)[0], np.array([1.0, 5.0]), 1.0)
+    law, start = Law(geometry, 1e-3, 1.0, 1), replace(fitted(geometry.target, dim, width), unlearned=0.0)
+    none, boost, all_ = np.zeros((2, 2)), np.diag([0.2, 0.05]), scipy.stats.chi2(dim).ppf(0.5) / dim
+    own = c * np.diag([1.0, 1.0, 0.0])
+    across = np.zeros((3, 3))
+    across[:, 2] = 0.4, 0.0, 0.5
+    total = 0.2 + 5 * 0.05
+    for moved, turned, kicked, known in (
+        (own, none, none, c**2 * all_),
+        (0 * own, c * np.eye(2), none, c * all_),
+        (own, c * np.eye(2), none, (c**2 + c) * all_),
+        (0 * own, none, boost, total / width * one),
+        (across, none, boost, total * (0.4**2 / dim + 1.5**2 / width) * one),
+    ):
+        state = State(np.eye(2), 1.0, moved, turned)
+        assert _median_displacement(law, start, state, kicked, width) == pytest.approx(known, rel=1e-9)
+    state, late = State(np.eye(2), 1.0, 0 * own, none), replace(start, unlearned=0.7)
+    assert _median_displacement(law, late, state, none, width) == pytest.approx(0.7 / width * one, rel=1e-9)
 
 
 def test_what_boosts_undo_is_a_mean_over_directions_across_the_target() -> None:
@@ -446,6 +473,7 @@ def test_phases_of_the_published_setting() -> None:
     phases = predict_phases(draw_linear_task(20, 1.0, None, 0), width=1000, step_size=1e-3, noise=4.0)
     assert phases.escape_steps == pytest.approx(2 / (np.sqrt(1000) * 1e-6 * phases.residual_variance), rel=0.1)
     assert phases.escape_bound / phases.escape_steps > 270
+    assert phases.stability_limit == pytest.approx(2 / (22 * 51), rel=1e-9)  # W'W = 50 and |a|² = 1
     assert np.all(np.diff(phases.frobenius2) < 0)
     assert np.allclose(np.diff(phases.times), phases.times[-1] / 100)
     assert phases.escape_steps < phases.onset_steps == phases.last_event < phases.times[-1]
