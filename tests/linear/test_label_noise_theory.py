@@ -295,6 +295,10 @@ def test_mean_alignment_against_random_neurons() -> None:
     turn, gram = np.linalg.qr(rng.standard_normal((4, 4)))[0], np.diag([9.0, 0.5, 2.0, 4.0])
     plain, turned = (Geometry(np.eye(4), x, np.ones(4), 1.0) for x in (np.eye(4)[0], turn[:, 0]))
     assert mean_alignment(turned, turn @ gram @ turn.T) == pytest.approx(mean_alignment(plain, gram), rel=1e-9)
+    aside, w = np.array([0.6, 0.8, 0.0, 0.0]), rng.standard_normal((400_000, 4)) * np.sqrt(np.diagonal(gram))
+    cosines = np.abs(w @ aside) / np.linalg.norm(w, axis=1)
+    found = mean_alignment(replace(plain, target=3.0 * aside), gram)
+    assert abs(found - cosines.mean()) < 4 * cosines.std() / 632
 
 
 @pytest.mark.parametrize(("along", "across"), [(3.0, 1.0), (1.25, 1.0), (40.0, 1.0)])
