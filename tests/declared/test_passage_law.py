@@ -14,7 +14,7 @@ from theory import Activation, InputError
 from theory.core.quadrature import gauss_hermite, product_rule
 from theory.declared.all_rows import AllRows
 from theory.declared.directions import Directions
-from theory.declared.emergence import FOUND_STEPS, MEAN_STEPS, SPREAD_STEPS, _of_all_rows
+from theory.declared.emergence import FOUND_STEPS, MEAN_STEPS, OF_SGD, SPREAD_STEPS, _of_all_rows
 from theory.declared.inputs import Inputs
 from theory.declared.loss import Correlation
 from theory.declared.model import DeclaredModel
@@ -516,6 +516,9 @@ def test_a_schedule_says_what_its_steps_do() -> None:
     said = [{x.quantity: x for x in _of_all_rows(rule, {p: way}, law)} for rule in rules]
     for one in said:
         assert [x.name for x in one[MEAN_STEPS].conditions if not x.holds] == ["lost"]
+        assert {x.place for x in one.values()} == {p + 1}
+    (over,) = _of_all_rows(Rule(Power(size, 0.0, end=int(0.97 * way.found[p] / size))), {p: way}, law)
+    assert (over.quantity, over.place) == (OF_SGD, p + 1)
     for quantity in (MEAN_STEPS, SPREAD_STEPS):
         pair = ([one[quantity].value, one[quantity].low, one[quantity].high] for one in said[:2])
         np.testing.assert_allclose(*pair, rtol=1e-6)
