@@ -213,7 +213,7 @@ def products(A: np.ndarray, B: np.ndarray, T: np.ndarray, Q: np.ndarray, Z: np.n
 
 
 def descent(model: DeclaredModel, start: Start, p: int, size: float) -> float:
-    """Steps, of the mean alone and on a sphere normalised, until a row has a squared correlation of ½, by cubic interpolation."""
+    """Steps of the mean, on a sphere normalised, until a row has a squared correlation of ½, by cubic interpolation."""
     flow = AllRows(model, start)
     T, Q, b = flow.parts(flow.begin)
     Z, variance, seen = model.directions.grams, np.diag(model.directions.covariance), list[float]()

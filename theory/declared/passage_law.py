@@ -302,7 +302,7 @@ def _curvature(path: _Path, time: float) -> float:
     rng = np.random.default_rng(0)
     for t in begins[np.unique(np.linspace(0, len(begins) - 1, _LOOKS).round().astype(int))]:
         state = flow.parts(path.state(t))
-        along: Parts = tuple(rng.standard_normal(x.shape) for x in (state[1], state[0], state[2]))  # type: ignore[assignment]
+        along: Parts = tuple(rng.standard_normal(x.shape) for x in (state[1], state[0], state[2]))
         if not flow.model.student.trained:
             along = (*along[:2], np.zeros_like(along[2]))
         A = _drift(flow, state)[0]
@@ -318,7 +318,7 @@ def _curvature(path: _Path, time: float) -> float:
 
 
 def _integrands(path: _Path, gradients: SampleGradients, costates: list[_Costate]) -> tuple[np.ndarray, ...]:
-    """`PassageLaw.nodes`, between which are ends of steps, and times at which a row is there; `drift`, `turn`, `noise` there."""
+    """`PassageLaw.nodes`, between which are ends of steps, and times at which a row is there; `drift`, `turn`, `noise`."""
     times, count = np.array([one.time for one in costates]), len(costates)
     if not count:
         return np.zeros((0, 3)), np.zeros((0, 3, 0)), np.zeros((0, 3, 0)), np.zeros((0, 3, 0, 0))
@@ -342,15 +342,15 @@ def _integrands(path: _Path, gradients: SampleGradients, costates: list[_Costate
 def _at(
     flow: AllRows, gradients: SampleGradients, y: np.ndarray, packed: list[np.ndarray]
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    r"""$-\lambda\cdot\mathrm{kick}$ (n,), $\tfrac12\lambda\cdot JF$ (n,) and $\operatorname{Cov}(\lambda_a\cdot g,\lambda_b\cdot
-    g)$ (n, n), at one time.
+    r"""$-\lambda\cdot\mathrm{kick}$ (n,), $\tfrac12\lambda\cdot JF$ (n,) and
+    $\operatorname{Cov}(\lambda_a\cdot g,\lambda_b\cdot g)$ (n, n), at one time.
     """
     state, student, rule, eigenvalues = flow.parts(y), flow.model.student, flow.model.rule, flow.rates.eigenvalues
     overlap, gram, _ = state
     samples = gradients.at(*state)
-    A, B, b = drift = _drift(flow, state)
+    drift = _drift(flow, state)
     # (Decay is no part of the gradient.)
-    mean = A + rule.decay * np.eye(student.width), B, b
+    mean = drift[0] + rule.decay * np.eye(student.width), *drift[1:]
     kicks = gradients.kicks(overlap, gram, samples) - _inner(flow, state, mean, mean) / speed(rule) ** 2
     _, turn = _derivative(flow, state, drift)
     shifts, turns, means, seen, rest = [], [], [], [], []

@@ -18,8 +18,8 @@ from theory.core.errors import InputError
 from theory.declared.all_rows import AllRows
 from theory.declared.directions import Directions
 from theory.declared.flow import is_quadratic, speed
-from theory.declared.lone_row import FOUND
 from theory.declared.known import small
+from theory.declared.lone_row import FOUND
 from theory.declared.loss import Correlation, Square
 from theory.declared.model import DeclaredModel
 from theory.declared.passage_law import PassageLaw, Steps, passage_law
