@@ -142,6 +142,21 @@ def test_powers_and_jumps_are_refused_with_what_to_write() -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "same"),
+    [("relu(z)-relu(-z)", "z"), ("relu(2*z)-relu(-2*z)+h2", "2*z+h2"), ("abs(z)**2+relu**3-relu(-z)**3", "z**2+z**3")],
+)
+def test_kinks_that_cancel_leave_a_polynomial(text: str, same: str) -> None:
+    """A relu and its mirror image differ by their argument: exactly that polynomial is meant, and nothing is expanded."""
+    found, meant = Activation.parse(text), Activation.parse(same)
+    assert (found.coefficients, found.dual, found.is_polynomial) == (meant.coefficients, meant.dual, True)
+
+
+def test_kinks_that_cancel_to_nothing_are_refused() -> None:
+    with pytest.raises(InputError, match="is constant"):
+        Activation.parse("relu(2*z)-2*relu(z)")
+
+
+@pytest.mark.parametrize(
     ("text", "meant"), [("gleu", "gelu"), ("ReLU", "relu"), ("sine(z)", "sin"), ("quadratik", "quadratic")]
 )
 def test_a_name_that_is_nearly_right_is_guessed(text: str, meant: str) -> None:

@@ -116,17 +116,30 @@ def with_signed_power(expression: sp.Expr) -> tuple[sp.Expr, int, sp.Expr] | Non
 
     It is a polynomial on either side of 0, and the two differ by the monomial $2gz^n$. None for any other expression.
     """
+    if (sides := _sides(expression)) is None:
+        return None
+    above, below = sides
+    jump = sp.Poly(above - below, z)
+    if jump.is_zero or not jump.is_monomial or jump.degree() > 3:
+        return None
+    return jump.LC() / 2, jump.degree(), sp.expand((above + below) / 2)
+
+
+def _sides(expression: sp.Expr) -> tuple[sp.Expr, sp.Expr] | None:
+    """The polynomials that it is above and below 0; None for what has no kink, or others."""
     if not expression.has(*_KINKED):
         return None
     side = sp.Symbol("side", positive=True)
     above, below = expression.subs(z, side), expression.subs(z, -side)
     if not (above.is_polynomial(side) and below.is_polynomial(side)):
         return None
-    above, below = above.subs(side, z), below.subs(side, -z)
-    jump = sp.Poly(above - below, z)
-    if not jump.is_monomial or jump.degree() > 3:
-        return None
-    return jump.LC() / 2, jump.degree(), sp.expand((above + below) / 2)
+    return above.subs(side, z), below.subs(side, -z)
+
+
+def _straightened(expression: sp.Expr) -> sp.Expr:
+    """The polynomial that it is where its kinks at 0 cancel, as in relu(z) − relu(−z) = z; else the expression."""
+    sides = _sides(expression)
+    return sp.expand(sides[0]) if sides is not None and sp.expand(sides[0] - sides[1]) == 0 else expression
 
 
 def signed_power_coefficient(power: int, j: int) -> sp.Expr:
@@ -306,14 +319,14 @@ class Activation:
 
     @classmethod
     def from_expression(cls, expression: sp.Expr, name: str | None = None) -> "Activation":
-        """From a SymPy expression in `z`: exact if it is a polynomial, else by quadrature (error reported).
-
-        Of decimals, Hermite coefficients that are their rounding (`hermite.ROUNDING`) are none: h4 to 15 digits is h4.
+        """From a SymPy expression in `z`: exact if it is a polynomial or its kinks cancel, else by quadrature (error
+        reported). Of decimals, Hermite coefficients that are their rounding (`hermite.ROUNDING`) are none: h4 to 15 digits
+        is h4.
 
         Raises `InputError` for a degree above `MAX_DEGREE` and for an expression without a finite Hermite expansion.
         """
         expression = sp.sympify(expression)
-        label = name or str(expression)
+        label, expression = name or str(expression), _straightened(expression)
         if expression.is_polynomial(z):
             whole = hermite.from_polynomial(expression)
             coefficients = hermite.from_polynomial(expression, hermite.ROUNDING)
