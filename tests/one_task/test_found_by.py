@@ -1,5 +1,6 @@
 """Chances of all starts at once, beside images of a Brownian path and the law of a single start."""
 
+import warnings
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,6 +11,8 @@ from theory import Activation
 from theory.one_task.diffusion import Diffusion, OneTaskDiffusion
 from theory.one_task.found_by import found_by
 from theory.one_task.hitting_distribution import hitting_distribution
+from theory.one_task.single_task import SingleTask
+from theory.one_task.whole_step import LightStep
 
 
 @dataclass(frozen=True)
@@ -63,3 +66,18 @@ def test_where_noise_is_small_cells_do_not_widen_the_spread(name: str, step_size
 def test_what_is_beyond_the_level_is_found() -> None:
     found = found_by(_Brownian(Activation.parse("h3")), np.array([-1.2, 1.0]), np.array([0.1]), 1.0)
     assert found.tolist() == [[1.0], [1.0]]
+
+
+@pytest.mark.parametrize("degree", [20, 30, 40])
+def test_where_noise_holds_runs_for_ever_none_is_there(degree: int) -> None:
+    """Noise of any feasible size outweighs a slope of u to the (J − 1)-th power: the mean is beyond all numbers, so of runs
+    that take no longer than the flow's time none has ended, however many times they turn back meanwhile.
+    """
+    activation = Activation.parse(f"h{degree}")
+    flow = SingleTask(activation).half_time(0.8, 0.04)
+    diffusion = LightStep(activation, 0.8, 10.0 ** (-2 * degree), 1.0, 1000)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = found_by(diffusion, np.array([0.04, 0.01]), flow * np.geomspace(0.01, 1, 160), np.sqrt(0.5))
+    assert np.isinf(hitting_distribution(diffusion, 0.04).moments().mean)
+    assert found.max() < 1e-3

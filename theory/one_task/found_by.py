@@ -20,6 +20,8 @@ from theory.one_task.diffusion import Diffusion
 _CELLS, _LEAST = 800, 1e-4
 #: Growth of ∫2b/D over a cell beyond which one of its two rates is that of the drift alone, and the other none.
 _STEEPEST = 500.0
+#: Exits from a node in half a step that are as good as any more.
+_AT_ONCE = 1e10
 #: The stage of TR-BDF2 at which both of its matrices are the same.
 _STAGE = 2 - np.sqrt(2)
 
@@ -61,8 +63,9 @@ def _excess(drift: np.ndarray, noise: np.ndarray, width: np.ndarray) -> np.ndarr
     up, wide = np.maximum(drift, 1e-6 * noise / width.sum()), np.append(width, 0.0)
     half = up * wide / noise
     more = np.where(half < 1e-3, 1.0, half / np.tanh(np.maximum(half, 1e-3)))
-    right, wrong = (np.cumsum((x / up**3 * wide)[::-1])[::-1] for x in (noise, noise * more))
-    return np.sqrt(np.divide(right, wrong, out=np.ones_like(right), where=wrong > 0))
+    with np.errstate(over="ignore"):  # (sums that are too large for a number are all of such noise)
+        right, wrong = (np.cumsum((x / up**3 * wide)[::-1])[::-1] for x in (noise, noise * more))
+    return np.sqrt(np.divide(right, wrong, out=np.ones_like(right), where=(wrong > 0) & np.isfinite(wrong)))
 
 
 def _generator(drift: np.ndarray, noise: np.ndarray, width: np.ndarray, even: bool) -> np.ndarray:
@@ -88,8 +91,10 @@ def _fitted(climb: np.ndarray) -> np.ndarray:
 
 def _later(bands: np.ndarray, left: np.ndarray, step: float) -> np.ndarray:
     """`left` after a time `step`."""
+    # (Faster nodes keep where they lead to: beyond, what stays in a well is lost in the rounding of what leaves a node.)
     half = 0.5 * _STAGE * step
-    matrix = -half * bands
+    half = half * (_AT_ONCE / np.maximum(_AT_ONCE, -half * bands[1]))
+    matrix = -bands * np.stack([np.append(0.0, half[:-1]), half, np.append(half[1:], 0.0)])
     matrix[1] += 1
     moved = bands[1] * left
     moved[:-1] += bands[0, 1:] * left[1:]

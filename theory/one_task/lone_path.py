@@ -84,7 +84,7 @@ class LonePath:
         y, weights = gauss_legendre(low, high, _NODES)
         slope, growth = (x + 0.0 * y for x in _rates(self.activation)(self.end * np.tanh(y)))
         stalled = np.any(self.end * slope <= 0, axis=-1)
-        with np.errstate(divide="ignore", invalid="ignore"):
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):  # (h40: what is beyond all numbers is inf)
             slowness = weights / (self.end * slope)
             found = np.sum(slowness, axis=-1), np.sum(growth * slowness, axis=-1)
         return np.where(stalled, np.inf, found[0]), np.where(stalled, 0.0, found[1])
@@ -106,7 +106,8 @@ class LonePath:
         """
         start = self._start(overlap)
         last = int(np.searchsorted(self._edges, _HALF))
-        left = np.append(np.cumsum(self._panels[0][:last][::-1])[::-1], 0.0)  # from each edge on
+        with np.errstate(over="ignore"):
+            left = np.append(np.cumsum(self._panels[0][:last][::-1])[::-1], 0.0)  # from each edge on
         place = np.minimum(np.searchsorted(self._edges[: last + 1], start), last)
         first, _ = self._integrate(start, self._edges[place])
         return np.where(start >= _HALF, 0.0, np.where(self._cut_off(start), np.inf, first + left[place]))
