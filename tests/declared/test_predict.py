@@ -724,6 +724,15 @@ def test_steps_of_a_schedule_add_up_to_the_times() -> None:
     assert expected > 2 * value(constant, FOUND_STEPS) * 1e-5 / size
 
 
+def test_what_is_said_of_steps_by_a_schedule_is_not_also_unknown() -> None:
+    """A schedule hides a mean that one task has alone, and none along the flow of all rows: of a direction there is either."""
+    given = {"inputs": "30", "teacher_width": 1, "student_width": 2, "step_size": "power(0.002, 0.3)", "batch": 4}
+    for activation, means in (("h2+h3", 1), ("h4", 0)):
+        _, found = said(**given, activation=activation, seed=2)
+        assert len(found.of_quantity(MEAN_STEPS)) == means
+        assert [x.place for x in found.unknown if x.quantity == OF_SGD] == [1] * (1 - means)
+
+
 def test_a_schedule_that_is_over_before_has_no_steps() -> None:
     given = {"inputs": "300", "activation": "h4", "teacher_width": 1, "student_width": 1, "start_scale": 0.03}
     resolved, found = said(**given, step_size="linear(1e-3, 0, 1000)", steps=1000)

@@ -134,8 +134,10 @@ def emergence(model: DeclaredModel, start: Start) -> Iterator[Known | Unknown]:
     # (Rows by themselves know nothing of times that all rows make together.)
     rows = {p: row for p, row in known.rows.items() if p not in ways} if own.lag else {}
     lag = _Lag(own.lag, rows, float(model.student.activation.second_moment), speed(model.rule))
-    yield from entries
-    yield from _of_all_rows(model.rule, ways, known.law)
+    of_sgd = list(_of_all_rows(model.rule, ways, known.law))
+    said = {x.place for x in of_sgd}
+    yield from (x for x in entries if x.quantity != OF_SGD or x.place not in said)
+    yield from of_sgd
     yield from _in_steps(model.rule, entries, known.law, lag, _is_steady(model.rule), ways)
 
 
@@ -365,8 +367,9 @@ def _additive(
         yield Known(FITTED, loss_time, TIME, source, (*conditions, *own.fits), place, low, high)
         if type(rule) is Rule and not callable(rule.step_size) and steady:
             yield from _of_sgd(prediction, race, rule, p, own)
-    if type(rule) is Rule and callable(rule.step_size) and prediction.has_sgd_law:
-        yield Unknown(OF_SGD, "the step size is a schedule: the law of SGD's times is known for a constant one only")
+        if type(rule) is Rule and callable(rule.step_size) and prediction.has_sgd_law:
+            constant_only = "the step size is a schedule: the law of SGD's times is known for a constant one only"
+            yield Unknown(OF_SGD, constant_only, place)
     yield from _rest(prediction, found, signal)
     constant = not (callable(rule.step_size) or rule.decay or rule.noise_period)
     if type(rule) is Rule and constant and signal == 1:  # (noise of flips knows the input)
