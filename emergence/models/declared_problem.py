@@ -163,7 +163,10 @@ class DeclaredProblem(Problem):
     renewed: bool = option(False, Switch(), "draw the noise of a data set's labels anew at every step")
     start_scale: float | None = option(None, Number(), "length of the rows at the start (default 0.3; 1 on a sphere)")
     steps: int | None = option(
-        None, Whole(), "steps (default: 1.2 times the last emergence that theory knows, 10000 to a million)"
+        None,
+        Whole(),
+        "steps (default: 1.2 times the last emergence that theory knows, 10000 to a million; those of a schedule that ends, "
+        "up to a million)",
     )
     time: float | None = option(None, Number(), "run until the step sizes sum to this, instead of --steps")
     replicas: int = option(32, Whole(), "independent runs")
@@ -338,7 +341,7 @@ def resolve(problem: DeclaredProblem, simulation: Simulation | None = None) -> R
         model = _in_bounds(model, start, usual)
     size = model.rule.step_size
     known = _known_steps(model, start) if problem.steps is None and problem.time is None else 0.0
-    steps = problem.steps or (_usual_steps(known) if problem.time is None else _steps_to(size, problem.time))
+    steps = problem.steps or (_usual_steps(known, size) if problem.time is None else _steps_to(size, problem.time))
     check_length(size, steps)
     time = float(np.sum(size(np.arange(steps)))) if callable(size) else size * steps
     warned: tuple[str, ...] = ()
@@ -389,8 +392,8 @@ def _known_steps(model: "DeclaredModel", start: "Start") -> float:
     return 0.0
 
 
-def _usual_steps(known: float) -> int:
-    return int(min(max(known, _LEAST_STEPS), _MOST_STEPS))
+def _usual_steps(known: float, size: "float | Schedule") -> int:
+    return int(min(getattr(size, "end", None) or max(known, _LEAST_STEPS), _MOST_STEPS))
 
 
 def usual_step(model: "DeclaredModel", start: "Start") -> float:

@@ -293,6 +293,12 @@ def test_a_run_is_long_enough_for_what_theory_expects() -> None:
     assert resolve(DeclaredProblem(**given, steps=50)).steps == 50
 
 
+@pytest.mark.parametrize(("last", "steps"), [("0, 100", 100), ("0, 30000", 30_000), ("0, 2000000", 10**6)])
+def test_a_schedule_that_ends_is_run_until_then(last: str, steps: int) -> None:
+    """Nobody who gave no steps has asked for more of them than there are, or for a part of the schedule."""
+    assert resolve(DeclaredProblem(inputs="20", step_size=f"linear(1e-4, {last})")).steps == steps
+
+
 def test_runs_that_end_by_the_most_steps_before_anything_is_found_are_told() -> None:
     (simulation,) = [one for one in MODEL.simulations if one.name == "declared-sgd"]
     resolved = resolve(DeclaredProblem(inputs="blocks(3x6, 1x300)"), simulation)
