@@ -151,6 +151,22 @@ def test_kinks_that_cancel_leave_a_polynomial(text: str, same: str) -> None:
     assert (found.coefficients, found.dual, found.is_polynomial) == (meant.coefficients, meant.dual, True)
 
 
+@pytest.mark.parametrize(("slope", "known"), [(6, True), (8, False), (20, False)])
+def test_waves_that_are_too_fast_for_forty_degrees_are_told_so(slope: int, known: bool) -> None:
+    """E h_j(z)sin(bz) = ±e^(−b²/2)bʲ/√j!, so that odd degrees up to 40 hold e^(−b²)Σb²ʲ/j! of E sin² = (1 − e^(−2b²))/2: more
+    than half up to b = 6. It is bounded: nothing is wrong with its growth.
+    """
+    held = sum(np.exp(-(slope**2) + j * np.log(slope**2) - special.gammaln(j + 1)) for j in range(1, 41, 2))
+    share = held / (0.5 * -np.expm1(-2 * slope**2))
+    assert (share > 0.5) == known
+    if known:
+        assert Activation.parse(f"sin({slope}*z)").truncation_error == pytest.approx(1 - share, abs=1e-9)
+        return
+    with pytest.raises(InputError, match=r"hold only .*lower the scale of z") as refused:
+        Activation.parse(f"sin({slope}*z)")
+    assert "grows" not in str(refused.value)
+
+
 def test_kinks_that_cancel_to_nothing_are_refused() -> None:
     with pytest.raises(InputError, match="is constant"):
         Activation.parse("relu(2*z)-2*relu(z)")

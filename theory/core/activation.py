@@ -323,7 +323,8 @@ class Activation:
         reported). Of decimals, Hermite coefficients that are their rounding (`hermite.ROUNDING`) are none: h4 to 15 digits
         is h4.
 
-        Raises `InputError` for a degree above `MAX_DEGREE` and for an expression without a finite Hermite expansion.
+        Raises `InputError` for a degree above `MAX_DEGREE` and for an expression without a finite Hermite expansion or
+        with most of it beyond 40 degrees.
         """
         expression = sp.sympify(expression)
         label, expression = name or str(expression), _straightened(expression)
@@ -338,6 +339,10 @@ class Activation:
         expression = _in_floats(expression)
         try:
             found, error = _expanded(expression)
+        except hermite.TooSteepError as problem:
+            raise InputError(
+                f"activation {label!r} changes too fast for Hermite degrees ({problem}): lower the scale of z in it"
+            ) from problem
         except (ValueError, TypeError, ArithmeticError, AttributeError) as problem:
             raise InputError(
                 f"activation {label!r} has no finite Hermite expansion ({problem}): give a real function of z "

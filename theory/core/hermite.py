@@ -25,6 +25,10 @@ ROUNDING = 1e-12
 _Key = TypeVar("_Key")
 
 
+class TooSteepError(ValueError):
+    """Most of a function is in Hermite degrees beyond those that are asked for."""
+
+
 @cache
 def hermite(degree: int) -> sp.Expr:
     r"""$h_j(z)$ as an exact SymPy polynomial in `z`."""
@@ -77,7 +81,7 @@ def from_function(
 
     Returns the coefficients and the relative truncation error
     $1 - \sum_{j\le n}\hat\sigma_j^2 / E\sigma^2$ (in $L^2$ of the Gaussian). Raises `ValueError` if the function is not finite
-    on [−14, 14], not square integrable, or if these degrees hold less than half of its second moment.
+    on [−14, 14] or not square integrable; `TooSteepError` if these degrees hold less than half of its second moment.
     """
     call = np.vectorize(function, otypes=[float])
     breaks = [0.0, *_rough(partial(_called, function) if of_arrays else call)]
@@ -110,7 +114,7 @@ def from_function(
     coefficients = {j: float(value) for j, value in enumerate(total[:-1]) if abs(value) > noise}
     kept = sum(value * value for value in coefficients.values())
     if kept < 0.5 * second_moment:
-        raise ValueError(f"degrees up to {degree} hold only {kept / second_moment:.2g} of its second moment")
+        raise TooSteepError(f"those up to {degree} hold only {kept / second_moment:.2g} of its second moment")
     return coefficients, max(0.0, 1.0 - kept / second_moment) if second_moment > 0 else 0.0
 
 
