@@ -69,7 +69,7 @@ def engine_of(
     Raises `InputError` for a given data set with method ``exact``, and as `Ambient` does.
     """
     if method == "exact" and data is not None:
-        raise InputError("data are given as vectors, and the exact simulator has none: use method = 'ambient'")
+        raise InputError("data are given as vectors, and the exact simulator has none: use method = ambient")
     return Exact(model, start, block, mistakes) if method == "exact" else Ambient(model, start, mistakes, data)
 
 
@@ -273,7 +273,7 @@ class Ambient(_Replicas):
                 f"data have shape {data.shape}: give {wanted}, the rule's samples by dimensions, all finite"
             )
         if mistakes != NO_MISTAKES:
-            raise InputError("mistakes are those of the exact simulator: leave them out with method = 'ambient'")
+            raise InputError("mistakes are those of the exact simulator: leave them out with method = ambient")
         self.model, self.parts = model, parts_of(model)
         counts = model.inputs.multiplicities
         rows = np.concatenate([start.padded(i, d) for i, d in enumerate(counts)], axis=1)

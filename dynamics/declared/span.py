@@ -179,7 +179,7 @@ class Span:
 #: What is said to a rule that asks for coordinates.
 NO_COORDINATES = (
     "the rule works on coordinates (signs, Adam's elementwise squares), so it does not turn with the axes and no finite set "
-    "of overlaps is closed under it: run it with method = 'ambient', or write it in inner products (dot, gram, norm)"
+    "of overlaps is closed under it: run it with method = ambient, or write it in inner products (dot, gram, norm)"
 )
 
 

@@ -109,7 +109,7 @@ def test_a_rule_of_coordinates_runs_in_coordinates(run: Callable) -> None:
         (["--inputs", "blocks(3x6, -1x14)"], "eigenvalue is -1.0"),
         (["--inputs", "missing.py"], "file 'missing.py' is not there"),
         (["--inputs", "bad.py"], "has no INPUTS"),
-        (["--rule", "adam"], "run it with method = 'ambient'"),
+        (["--rule", "adam"], "run it with method = ambient"),
         (["--rule", "momentum(1)"], "give 0 ≤ beta < 1"),
         (["--rule", "alternating"], "which makes it plain SGD: take a committee and add --train-second, or use sgd"),
         (["--rule", "alternating(1)", "--student", "committee"], "plain SGD: add --train-second, or use sgd"),
@@ -117,7 +117,7 @@ def test_a_rule_of_coordinates_runs_in_coordinates(run: Callable) -> None:
         (["--inputs", "bad.py()"], "inputs is 'bad.py()': a file takes no arguments in brackets"),
         (["--rule", "bad.py"], "RULE of 'bad.py' is a int: give a frozen dataclass that derives from Rule"),
         (["--rule", "broken.py"], "its step raises AttributeError: 'Here' object has no attribute 'row': mend it"),
-        (["--rule", "sign.py"], "method = 'ambient'"),
+        (["--rule", "sign.py"], "method = ambient"),
         (["--step-size", "linear(0.1, 0, 100)", "--steps", "200"], "ends after 100: run 100 steps, or extend it"),
         (["--step-size", "linear(0.1, 0, 10)", "--time", "9"], "step sizes sum to 0.55 in 10 steps"),
         (["--step-size", "-1"], "step_size is -1.0"),
@@ -210,7 +210,7 @@ def test_check_law_of_the_examples(name: str, run: Callable) -> None:
 @pytest.mark.parametrize(
     ("what", "said"),
     [
-        ("adam", "method = 'ambient'"),
+        ("adam", "method = ambient"),
         ("sdg", "did you mean sgd?"),
         ("none.py", "has neither RULE nor INPUTS"),
         ("missing.py", "is not there"),

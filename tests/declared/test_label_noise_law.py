@@ -116,5 +116,5 @@ def test_what_cannot_be_is_refused() -> None:
     assert list(Rule(0.1, noise=0.4, noise_period=2).noise_at(np.arange(6))) == [0.4, 0.4, 0, 0, 0.4, 0.4]
     model = DeclaredModel(DIRECTIONS, CLASSES, committee(SIGMOID, 1), Rule(0.1, samples=2))
     start = draw_start(DIRECTIONS, 1)
-    with pytest.raises(InputError, match="use method = 'ambient'"):
+    with pytest.raises(InputError, match="use method = ambient"):
         declared_sgd(model, start, steps=1, data=np.zeros((2, 30)))
