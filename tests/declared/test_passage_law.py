@@ -469,6 +469,25 @@ def test_mean_and_spread_of_sgd(given: Problem) -> None:
     assert steps.low < times.mean() < steps.high
 
 
+@pytest.mark.parametrize(("share", "stated"), [(0.2, True), (1.2, False), (1e6, False)])
+def test_beyond_its_own_time_no_interval_of_steps_is_stated(share: float, stated: bool) -> None:
+    """A spread of so many times the time itself: from one time on the first order says nothing, and is told so."""
+    model, start = problem("gelu(z)", "committee", width=3, dim=48)
+    way = whole_flow(model, start)
+    p, law = int(way.found.argmin()), way.law()
+    assert law is not None
+    own = int(np.flatnonzero(law.directions == p)[0])
+    size = float(share**2 * way.found[p] ** 2 / law.covariance[own, own])
+    (one,) = (x for x in predict(replace(model, rule=Rule(size)), start).of_quantity(FOUND_STEPS) if x.place == p + 1)
+    assert one.value == pytest.approx(way.found[p] / size)
+    assert any("more than its own time off" in x for x in one.reasons) == (not stated)
+    assert (bool(np.isfinite([one.low, one.high]).all()), bool(np.isnan([one.low, one.high]).all())) == (
+        stated,
+        not stated,
+    )
+    assert not any(x.startswith("schedule") for x in one.reasons)
+
+
 @pytest.mark.parametrize("rises", [True, False])
 def test_mean_and_spread_of_sgd_by_a_schedule(rises: bool) -> None:
     """From .3 to 3 times the size on the way, and from 2.5 times by a power: as above. The spread of as many steady steps of

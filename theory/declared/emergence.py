@@ -35,7 +35,7 @@ from theory.one_task.hitting_distribution import HittingLaw
 from theory.one_task.stability import excess_at_rest
 from theory.prediction.greedy import select
 from theory.prediction.predict import Prediction, predict
-from theory.prediction.rivals import FLUCTUATIONS, NEVER, Rivals, rivals, scattered
+from theory.prediction.rivals import FLUCTUATIONS, NEVER, OWN_TIME, Rivals, rivals, scattered
 from theory.prediction.validity import (
     CLOSE,
     WIDEST,
@@ -282,9 +282,9 @@ def _in_steps(
     ways: Mapping[int, Way],
 ) -> Iterator[Known | Unknown]:
     """The flow's times as steps, by the sum of step sizes. Steps of SGD take as long where their own `law`, in flow time, is
-    near, or kicks on their `ways` of the flow of all rows are small: the interval holds its mean, give or take its spread. A
-    schedule moves them by no more than its largest step would if all were as large. Momentum's old gradients make them more
-    (`theory.declared.passage.late`), give or take that share of it.
+    near, or kicks on their `ways` of the flow of all rows are small: the interval holds its mean, give or take its spread, and
+    there is none where SGD is more than its own time off. A schedule moves them by no more than its largest step would if all
+    were as large. Momentum's old gradients make them more (`theory.declared.passage.late`), give or take that share of it.
     """
     found = [x for x in entries if isinstance(x, Known) and x.quantity == FOUND and x.place is not None]
     times = np.array([x.value for x in found])
@@ -309,6 +309,7 @@ def _in_steps(
         if place in ways:
             near = ways[place].of_sgd(place, size_along(rule.step_size, rule.batch), rule.batch)
         moved = near[0].value if near else 0.0
+        moved = moved if moved <= OWN_TIME else np.nan
         ends = np.array([entry.low / (1 + moved), entry.high * (1 + moved)])
         low, high = steps_until(rule.step_size, ends)[0].tolist()
         over = np.isinf(high) and np.isfinite(entry.high)

@@ -36,6 +36,8 @@ _MOVED = 0.1
 
 #: By how much of its time SGD may miss that of the flow, as what the steps of the flow are worth.
 FLUCTUATIONS = 0.3
+#: From where on the flow's steps say nothing of SGD's, and no interval either.
+OWN_TIME = 1.0
 #: Of a direction that has no time by the flow, at any step size.
 NEVER = "fluctuations: noise may find what the flow never does"
 
@@ -112,6 +114,8 @@ def scattered(time: float, law: HittingLaw) -> Condition:
     """That SGD is near the flow's time, in mean and spread, as shares of it."""
     moved = (abs(law.mean - time) + law.std) / time
     sentence = f"fluctuations: SGD is {moved:.2g} times it off, in mean and spread"
+    if moved > OWN_TIME:
+        sentence = "fluctuations: SGD is more than its own time off, in mean and spread: its steps are not the flow's"
     return Condition("fluctuations", moved <= FLUCTUATIONS, moved, FLUCTUATIONS, sentence)
 
 
