@@ -31,4 +31,4 @@ def ambient_loss(activation: Activation, vectors: jax.Array, a: jax.Array) -> ja
     kernel = lower_kernel(activation)
     itself = jnp.eye(mass.size, dtype=bool)
     angles = jnp.where(itself, 0.0, everyone @ everyone.T)
-    return 0.5 * mass @ jnp.where(itself, float(activation.second_moment), kernel(angles)) @ mass
+    return 0.5 * mass @ jnp.where(itself, kernel(jnp.ones(())), kernel(angles)) @ mass

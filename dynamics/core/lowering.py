@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import sympy as sp
 from jax.scipy import special
 
@@ -54,13 +55,35 @@ def lower_kernel(activation: Activation | None, order: int = 0) -> Callable[[jax
     r"""$\varphi^{(n)}$ of an activation as a JAX function of cosines.
 
     A cosine beyond ±1 is rounding (of a neuron with itself, say), where kernels such as relu's would not be real: it
-    counts as ±1. Raises `InputError` where a system has a kernel in its equations but no activation.
+    counts as ±1. Of an activation whose stored degrees leave too much out, φ and φ′ are those of
+    `theory.declared.dual_kernel`. Raises `InputError` where a system has a kernel in its equations but no activation.
     """
     if activation is None:
         raise InputError("activation is None, but the system's equations hold its kernel: name one")
-    kernel = lower_scalar(kernel_variable, activation.dual_derivative(order))
+    series = _sharper(activation, order) if activation.is_series else None
+    kernel = lower_scalar(kernel_variable, activation.dual_derivative(order)) if series is None else _in_angle(series)
     # (Not jnp.clip: its derivative at ±1 itself is ½.)
     return lambda x: kernel(jnp.where(x > 1.0, 1.0, jnp.where(x < -1.0, -1.0, x)))
+
+
+def _sharper(activation: Activation, order: int) -> np.ndarray | None:
+    from theory.declared.dual_kernel import chebyshev
+
+    return chebyshev(activation, order)
+
+
+def _in_angle(series: np.ndarray) -> Callable[[jax.Array], jax.Array]:
+    r"""$\sum_kb_kT_k(2\theta/\pi)$ at $\sin\theta$, by Clenshaw's recurrence (one loop over entries, whatever the terms)."""
+    first, *rest = series.tolist()
+
+    def kernel(x: jax.Array) -> jax.Array:
+        twice = 4 / math.pi * jnp.arcsin(x)
+        last = before = jnp.zeros_like(x)
+        for term in reversed(rest):
+            last, before = term + twice * last - before, last
+        return first + twice / 2 * last - before
+
+    return kernel
 
 
 class LoweredSystem:

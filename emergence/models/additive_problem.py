@@ -206,16 +206,22 @@ def resolve(problem: AdditiveProblem, simulation: Simulation | None = None) -> R
 
 
 def _truncation(activation: "theory.Activation") -> list[str]:
-    if max(activation.truncation_error, activation.drift_truncation_error) <= TRUNCATION_WARNING:
+    from theory.declared.dual_kernel import MOST, left_out
+
+    cut = max(activation.truncation_error, activation.drift_truncation_error)
+    if cut <= TRUNCATION_WARNING and (cut <= MOST or left_out(activation) <= MOST):
         return []
     return [f"activation {activation.name!r}: {truncated(activation)}"]
 
 
 def truncated(activation: "theory.Activation") -> str:
-    """What a kernel that is a series leaves out."""
-    height, slope = activation.truncation_error, activation.drift_truncation_error
+    """What a kernel that is a series leaves out, and what the one of simulated flows does."""
+    from theory.declared.dual_kernel import TOLD, left_out
+
+    height, slope, flows = activation.truncation_error, activation.drift_truncation_error, left_out(activation)
     degrees = f"Hermite degrees up to {activation.degree}"
-    return f"{degrees} miss {height:.2g} of Eσ² and {slope:.2g} of Eσ'², the drift near alignment"
+    cut = f"{degrees} miss {height:.2g} of Eσ² and {slope:.2g} of Eσ'², the drift near alignment"
+    return cut if flows == slope else f"{cut}; simulated flows miss {f'{flows:.2g}' if flows > TOLD else 'none'} of it"
 
 
 def _excess(problem: AdditiveProblem, bound: tuple[float, int] | None) -> list[str]:

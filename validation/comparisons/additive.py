@@ -11,6 +11,7 @@ from dynamics.additive.gradient_flow import LEVEL
 from theory import Activation, InitialState, Prediction, Teacher, predict
 from theory.declared.additive import additive_model, start_of
 from theory.declared.additive_times import AdditiveTimes, additive_times
+from theory.declared.dual_kernel import MOST, left_out
 from theory.declared.rule import Rule
 from theory.declared.steps_of_rows import lone_rows
 from theory.declared.student import two_homogeneous
@@ -80,6 +81,8 @@ def judge_flow(
         return "outside", "; ".join(own.reasons)
     if own.no_interval:
         return "not judged", f"no interval: {own.no_interval}"
+    if (missed := left_out(prediction.activation)) > MOST:
+        return "not judged", f"the kernel of the flow misses {missed:.2g} of Eσ'², more than {MOST:g}"
     if np.isinf(own.low):  # never
         unexpected = f"predicted never, learned at {measured:.4g}"
         silent = f"predicted never, and not learned by {t_end:.4g}: no time to judge"
