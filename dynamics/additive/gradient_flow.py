@@ -313,6 +313,8 @@ def gradient_flow(
 ) -> FlowResult:
     r"""Integrate $\dot v_k=-\nabla_{v_k}\tfrac12E(f_*-f)^2$ from `initial` to gradient-flow time `t_end`.
 
+    Exact in d, and in the activation but for what `theory.declared.dual_kernel.left_out` says of its kernel.
+
     Args:
         times: (n,) times to record, increasing, within [0, t_end]; 201 equidistant ones by default.
         rtol, atol: tolerances of the adaptive integrator, per step; atol at most 1e-3 / t_end, and as it was used in the data.
