@@ -302,14 +302,13 @@ def _curvature(path: _Path, time: float) -> float:
     rng = np.random.default_rng(0)
     for t in begins[np.unique(np.linspace(0, len(begins) - 1, _LOOKS).round().astype(int))]:
         state = flow.parts(path.state(t))
-        along: Parts = tuple(rng.standard_normal(x.shape) for x in (state[1], state[0], state[2]))
-        if not flow.model.student.trained:
-            along = (*along[:2], np.zeros_like(along[2]))
+        G, M, layer = (rng.standard_normal(x.shape) for x in (state[1], state[0], state[2]))
+        along = G, M, layer * flow.model.student.trained
         A = _drift(flow, state)[0]
         largest = max(largest, *np.linalg.eigvals(-A).real.max(axis=1).tolist())
         for _ in range(_POWERS):
             size = np.sqrt(np.einsum("ikk->", _inner(flow, state, along, along)) + along[2] @ along[2])
-            along = tuple(x / size for x in along)  # type: ignore[assignment]
+            along = along[0] / size, along[1] / size, along[2] / size
             _, after = _derivative(flow, state, along)
             held = -float(np.einsum("ikk->", _inner(flow, state, after, along)) + after[2] @ along[2])
             along = after
