@@ -50,8 +50,8 @@ _COSTATE, _ROWS = 1e-3, 4
 _INTERVALS, _STEP, _POINTS = 48, 1e-5, 12
 #: By which share of what a step adds points may miss it.
 _SAMPLED = 0.1
-#: Places on the way at which curvature is looked for, and powers of J that are taken.
-_LOOKS, _POWERS = 6, 12
+#: Places on the way at which curvature is looked for, powers of J that are taken, and the share at which one has nothing new.
+_LOOKS, _POWERS, _EXHAUSTED = 6, 10, 1e-6
 #: Weights of Simpson's rule.
 _SIMPSON = (1, 4, 1)
 #: Products of pairs that are formed for all λ, at most (some seconds): an evaluation takes two of the flow's.
@@ -294,25 +294,39 @@ def _moved(flow: AllRows, state: Parts, costate: Parts) -> Parts:
 
 
 def _curvature(path: _Path, time: float) -> float:
-    """The largest eigenvalue of −J on the way to a time, by powers of it; across what is known J is A. 0 of no way."""
-    flow, largest = path.flow, 0.0
+    """The largest eigenvalue of −J on the way to a time; across what is known J is A. 0 of no way."""
     if not 0 < time < np.inf:
-        return largest
+        return 0.0
     begins = path.begins[path.begins < time]
-    for t in begins[np.unique(np.linspace(0, len(begins) - 1, _LOOKS).round().astype(int))]:
-        state = flow.parts(path.state(t))
-        G, M, layer = (np.cos(np.arange(1.0, x.size + 1)).reshape(x.shape) for x in (state[1], state[0], state[2]))
-        along = G, M, layer * flow.model.student.trained
-        A = _drift(flow, state)[0]
-        largest = max(largest, *np.linalg.eigvals(-A).real.max(axis=1).tolist())
-        for _ in range(_POWERS):
-            size = np.sqrt(np.einsum("ikk->", _inner(flow, state, along, along)) + along[2] @ along[2])
-            along = along[0] / size, along[1] / size, along[2] / size
-            _, after = _derivative(flow, state, along)
-            held = -float(np.einsum("ikk->", _inner(flow, state, after, along)) + after[2] @ along[2])
-            along = after
-        largest = max(largest, held)
-    return largest
+    looks = begins[np.unique(np.linspace(0, len(begins) - 1, _LOOKS).round().astype(int))]
+    return max(0.0, *(_held(path.flow, path.flow.parts(path.state(t))) for t in looks))
+
+
+def _held(flow: AllRows, state: Parts) -> float:
+    """The largest eigenvalue of −J, by its first powers on a displacement of no symmetry (Lanczos)."""
+
+    def dot(one: Parts, other: Parts) -> float:
+        return float(np.einsum("ikk->", _inner(flow, state, one, other)) + one[2] @ other[2])
+
+    def less(one: Parts, share: float, other: Parts) -> Parts:
+        return one[0] - share * other[0], one[1] - share * other[1], one[2] - share * other[2]
+
+    G, M, layer = (np.cos(np.arange(1.0, x.size + 1)).reshape(x.shape) for x in (state[1], state[0], state[2]))
+    along: Parts = G, M, layer * flow.model.student.trained
+    basis, turned, first = list[Parts](), list[Parts](), 0.0
+    for _ in range(_POWERS):
+        size = np.sqrt(dot(along, along))
+        first = first or size
+        if not size > _EXHAUSTED * first:
+            break
+        basis.append((along[0] / size, along[1] / size, along[2] / size))
+        turned.append(_derivative(flow, state, basis[-1])[1])
+        along = turned[-1]
+        for one in basis:
+            along = less(along, dot(one, along), one)
+    products = np.array([[dot(one, other) for other in turned] for one in basis])
+    across = np.linalg.eigvals(-_drift(flow, state)[0]).real.max()
+    return float(max(across, np.linalg.eigvalsh(-(products + products.T) / 2).max(initial=0.0)))
 
 
 def _integrands(path: _Path, gradients: SampleGradients, costates: list[_Costate]) -> tuple[np.ndarray, ...]:
