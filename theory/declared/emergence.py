@@ -28,7 +28,7 @@ from theory.declared.schedule import MOST_STEPS, size_along, steps_until
 from theory.declared.start import Start
 from theory.declared.steps_of_rows import BOUND, LoneRow, given_step, largest_at_the_start, least_step, lone_rows
 from theory.declared.target import Additive, as_additive
-from theory.declared.whole_flow import AT_REST, Way, whole_flow
+from theory.declared.whole_flow import Way, whole_flow
 from theory.declared.whole_flow import ERROR as WAY_ERROR
 from theory.declared.whole_flow import REFERENCE as WAY_REFERENCE
 from theory.one_task.hitting_distribution import HittingLaw
@@ -205,11 +205,10 @@ def _followed(
     made = {(x.quantity, x.place): x for x in _of_way(way) if (x.quantity, x.place) not in inside}
     entries = [x for x in entries if not (isinstance(x, Known) and x.reasons and _passed(x, way))]
     told = {(x.quantity, x.place) for x in entries if isinstance(x, Known)}
-    remedy = "" if way.stopped == AT_REST else "; run declared-flow for longer"
     late = [
         Unknown(
             FOUND,
-            f"no row has a squared correlation of 1/2 with it by {way.end:.4g}: {way.stopped}{remedy}",
+            f"no row has a squared correlation of 1/2 with it {way.until}",
             p + 1,
         )
         for p in range(model.target.count)

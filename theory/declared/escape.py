@@ -23,7 +23,7 @@ from theory.declared.model import DeclaredModel
 from theory.declared.numeric_flow import Rates
 from theory.declared.start import Start
 from theory.declared.target import Additive
-from theory.declared.whole_flow import AT_REST, ERROR, LEFT, Way, whole_flow
+from theory.declared.whole_flow import ERROR, LEFT, Way, whole_flow
 from theory.declared.whole_flow import REFERENCE as WAY_REFERENCE
 
 REFERENCE = "derived; declared flow linearised at zero overlap"
@@ -59,9 +59,7 @@ def escape(model: DeclaredModel, start: Start) -> Iterator[Known | Unknown]:
         yield Unknown(GROWTH, str(problem))
     time = way.escape
     if np.isinf(time):
-        remedy = "" if way.stopped == AT_REST else "; run declared-flow for longer"
-        text = f"no row has a correlation of {LEFT:g} with a direction by {way.end:.4g}: {way.stopped}{remedy}"
-        yield Unknown(ESCAPE, text)
+        yield Unknown(ESCAPE, f"no row has a correlation of {LEFT:g} with a direction {way.until}")
         return
     low, high = time / (1 + ERROR), time * (1 + ERROR)
     yield Known(ESCAPE, time, TIME, WAY_REFERENCE, way.of_escape, low=low, high=high)

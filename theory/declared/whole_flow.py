@@ -102,6 +102,12 @@ class Way:
         return (passing(float(self.near[p]), _PASSED),)
 
     @property
+    def until(self) -> str:
+        """How far it was followed, why not further, and what to do, in words."""
+        remedy = "" if self.stopped == AT_REST else "; run declared-flow for longer"
+        return f"by {self.end:.4g}: {self.stopped}{remedy}"
+
+    @property
     def escape(self) -> float:
         """First time at which some row's correlation with a direction is `LEFT`; inf if not by the end."""
         return float(self.left[1])
