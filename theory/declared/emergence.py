@@ -28,9 +28,9 @@ from theory.declared.schedule import MOST_STEPS, size_along, steps_until
 from theory.declared.start import Start
 from theory.declared.steps_of_rows import BOUND, LoneRow, given_step, largest_at_the_start, least_step, lone_rows
 from theory.declared.target import Additive, as_additive
-from theory.declared.whole_flow import Way, whole_flow
 from theory.declared.whole_flow import ERROR as WAY_ERROR
 from theory.declared.whole_flow import REFERENCE as WAY_REFERENCE
+from theory.declared.whole_flow import Way, whole_flow
 from theory.one_task.hitting_distribution import HittingLaw
 from theory.one_task.stability import excess_at_rest
 from theory.prediction.greedy import select
