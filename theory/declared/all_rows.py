@@ -3,6 +3,7 @@ r"""All rows of a declared model, and a second layer that is trained, as one vec
 The equations are those of `theory.declared.flow`; lengths are in logarithms, as `UnitRows` holds them.
 """
 
+from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
@@ -71,6 +72,19 @@ class AllRows(UnitRows):
     def kick(self, y: np.ndarray, row: int) -> float:
         """E|g|² of a row over its squared norm, times B and the rule's speed squared, at a vector (n,): one number."""
         return self.kicks.of_row(*self.parts(y), row)
+
+    def grown(self, overlap: np.ndarray, gram: np.ndarray, second: np.ndarray) -> np.ndarray:
+        """Growth of the logarithms of lengths that rows are scaled back from, (m,); 0 of free ones."""
+        student, decay = self.model.student, self.model.rule.decay
+        if student.rows != "sphere":
+            return np.full(student.width, 0.0 if student.rows == "free" else -decay)
+        A, B, _ = self._as_they_step.coefficients(overlap, gram, second)
+        return np.asarray(np.einsum("ikk->k", A @ gram + B @ overlap.transpose(0, 2, 1)) / np.einsum("ikk->k", gram))
+
+    @cached_property
+    def _as_they_step(self) -> Rates:
+        """Of rows that are not scaled back."""
+        return Rates(replace(self.model, student=replace(self.model.student, rows="free")))
 
     @cached_property
     def rests(self) -> np.ndarray:

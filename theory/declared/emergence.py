@@ -20,11 +20,11 @@ from theory.declared.flow import is_quadratic, speed
 from theory.declared.known import NUMBER, STEPS, TIME, Known, Unknown, fact, small
 from theory.declared.lone_row import Course, Passage, Row, alone, follow
 from theory.declared.model import DeclaredModel
-from theory.declared.modified_equation import memory
+from theory.declared.modified_equation import age
 from theory.declared.one_direction import REFERENCE
 from theory.declared.passage_law import REFERENCE as LAW_REFERENCE
 from theory.declared.rule import Rule
-from theory.declared.schedule import MOST_STEPS, size_along, steps_until
+from theory.declared.schedule import MOST_STEPS, Schedule, size_along, steps_until
 from theory.declared.start import Start
 from theory.declared.steps_of_rows import BOUND, LoneRow, given_step, largest_at_the_start, least_step, lone_rows
 from theory.declared.target import Additive, as_additive
@@ -77,6 +77,7 @@ _THIRD = 0.03
 _THREE = (1, 4, 1)
 #: Age of gradients, over the steps that it takes, that does not matter.
 _OLD = 3e-3
+_MOVED_BY = "lag: old gradients move these steps by {:.2g} of what they are without"
 #: Share of the step that is held from which a mean loss at rest is that of rare runs; and of it that may be left out.
 _HELD, _LEFT_OUT = 0.3, 0.05
 #: What each of the conditions on the mean of SGD leaves out of it where it just holds.
@@ -101,19 +102,25 @@ class _Lag:
 
     lag: float
     rows: Mapping[int, LoneRow]
+    ways: Mapping[int, Way]
     second_moment: float
     pace: float
 
-    def of(self, p: int, time: float, steps: float) -> tuple[float, float, tuple[Condition, ...]]:
+    def of(
+        self, p: int, time: float, steps: float, step_size: float | Schedule
+    ) -> tuple[float, float, tuple[Condition, ...]]:
         """Steps by which they are more, what that is known to, and whether it is little."""
+        late = self.ways[p].late(p, size_along(step_size, 1)) if p in self.ways else None
+        if late is not None:
+            later = float(steps_until(step_size, np.array([time + late]))[0][0]) - steps + self.lag
+            return later, later**2 / steps, (small("lag", abs(later) / steps, FLUCTUATIONS, _MOVED_BY),)
         if p not in self.rows:
             text = "lag: gradients are as old as {:.2g} of these steps, and how much later that makes them is not known"
             return 0.0, 0.0, (small("lag", self.lag / steps, _OLD, text),)
         later, size = self.rows[p].later(self.lag)
         # (A row that is not light shortens itself.)
         heavy = 4 * self.lag * self.rows[p].norm * self.second_moment * self.pace * time
-        text = "lag: old gradients move these steps by {:.2g} of what they are without"
-        return later, size**2 / steps + heavy, (small("lag", (size + heavy) / steps, FLUCTUATIONS, text),)
+        return later, size**2 / steps + heavy, (small("lag", (size + heavy) / steps, FLUCTUATIONS, _MOVED_BY),)
 
 
 def emergence(model: DeclaredModel, start: Start) -> Iterator[Known | Unknown]:
@@ -130,10 +137,9 @@ def emergence(model: DeclaredModel, start: Start) -> Iterator[Known | Unknown]:
     except InputError:  # (rows that pull at each other from the start, and other targets, have their flow alone)
         known = _Told([], _no_law, {})
     entries, ways = _followed(model, start, known.entries)
-    own = memory(replace(model.rule, decay=0.0, samples=0))
     # (Rows by themselves know nothing of times that all rows make together.)
-    rows = {p: row for p, row in known.rows.items() if p not in ways} if own.lag else {}
-    lag = _Lag(own.lag, rows, float(model.student.activation.second_moment), speed(model.rule))
+    rows = {p: row for p, row in known.rows.items() if p not in ways}
+    lag = _Lag(age(model.rule), rows, ways, float(model.student.activation.second_moment), speed(model.rule))
     of_sgd = list(_of_all_rows(model.rule, ways, known.law))
     said = {x.place for x in of_sgd}
     yield from (x for x in entries if x.quantity != OF_SGD or x.place not in said)
@@ -177,8 +183,7 @@ def _of_rows_alone(model: DeclaredModel, start: Start) -> _Told:
         law = partial(_law_of_row, lone)
     if single and type(model.rule) is Rule and steady:
         entries += list(_mean_of_row(model.rule, entries, lone))
-    lags = memory(replace(model.rule, decay=0.0, samples=0)).lag
-    return _Told(entries, law, lone_rows(model, start) if lags else {})
+    return _Told(entries, law, lone_rows(model, start) if age(model.rule) else {})
 
 
 def _followed(
@@ -248,8 +253,6 @@ def _of_all_rows(rule: Rule, ways: Mapping[int, Way], law: _Law) -> Iterator[Kno
     """Mean and spread over runs of SGD, where these are near the flow's time; one task's `law` knows whether runs go another
     way, by a schedule's largest step. Its steps are those of three times of a Gaussian law.
     """
-    if type(rule) is not Rule:
-        return
     size = size_along(rule.step_size, rule.batch)
     for p, way in ways.items():
         own, conditions = way.of_steps(p, size, rule.batch), way.of_sgd(p, size, rule.batch)
@@ -259,6 +262,7 @@ def _of_all_rows(rule: Rule, ways: Mapping[int, Way], law: _Law) -> Iterator[Kno
         beside = way.beyond(p, own, wider)
         at = own.mean + np.array([*(-(3**0.5) * own.std, 0, 3**0.5 * own.std), *(-beside, beside)])
         steps, largest = steps_until(rule.step_size, at)
+        steps = steps + age(rule)
         three, (begin, end) = steps[:3], steps[3:].tolist()
         mean = float(np.average(three, weights=_THREE))
         if np.isinf([mean, end]).any():
@@ -314,7 +318,7 @@ def _in_steps(
         over = np.isinf(high) and np.isfinite(entry.high)
         later, beside, waits = 0.0, 0.0, tuple[Condition, ...]()
         if lag.lag and 0 < value < np.inf and entry.place is not None:
-            later, beside, waits = lag.of(entry.place - 1, entry.value, value)
+            later, beside, waits = lag.of(entry.place - 1, entry.value, value, rule.step_size)
             beside = max(beside, abs(later)) if callable(rule.step_size) else beside
         low, high = max(low + later - beside, 0.0), high + later + beside
         conditions = (

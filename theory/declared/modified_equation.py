@@ -15,7 +15,7 @@ Errors are of second order in the step size, derived here and checked by expandi
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import sympy as sp
@@ -75,6 +75,11 @@ def memory(rule: Rule) -> Memory:
     total = -x["gamma"] + later / left
     square = x["gamma"] ** 2 + later**2 / (1 - x["beta"] ** 2)
     return Memory(total, later / left**2 / total, square / total**2)
+
+
+def age(rule: Rule) -> float:
+    """ℓ in steps, of weight decay, which stays out of the velocity, nothing. Raises `InputError` as `memory`."""
+    return memory(replace(rule, decay=0.0, samples=0)).lag
 
 
 # ----------------------------------------------------------------------- the derivation

@@ -4,14 +4,17 @@ Let $t(w)$ be the time that the flow $\dot w=F(w)$ takes to where row k has a sq
 gradient $\lambda=-\partial t/\partial w$ obeys $\dot\lambda=-J^\top\lambda$ along the flow, with λ·F = 1 throughout. Steps of
 size η with batch B, independent given where they begin, of gradients g, make the times $T_a$ of rows and directions
 
-$$E\,T_a=t_a+\int\eta\Bigl(\tfrac12\lambda_a\cdot JF-\frac1B\lambda_a\cdot\mathrm{kick}\Bigr)dt,\qquad
+$$E\,T_a=t_a+\int\eta\Bigl(\lambda_a\cdot(\tfrac12JF+rF)-\frac1B\lambda_a\cdot\mathrm{kick}\Bigr)dt,\qquad
 \operatorname{Cov}(T_a,T_b)=\int\frac\eta B\operatorname{Cov}(\lambda_a\cdot g,\lambda_b\cdot g)\,dt,$$
 
 until the first of both, up to higher orders: whole steps are behind the flow by half of a step's turn (arXiv:2009.11162),
-the kick is what the scatter of g adds to the mean of products of rows ($\operatorname{Cov}\langle g_k,g_l\rangle$; what
-scales rows back on a sphere is along them, where λ is not), and 1/d of it is left out, what the scatter of overlaps moves the
-mean by. A direction's time is the first of its rows': of Gaussian times. Where rows are held with curvature h, the largest
-eigenvalue of −J, steps scatter $1/(1-\eta h/2)$ times as wide: that is of higher order, and said.
+rows that a step lengthens at the rate r before they are scaled back turn by as much less, the kick is what the scatter of g
+adds to the mean of products of rows ($\operatorname{Cov}\langle g_k,g_l\rangle$; what scales rows back on a sphere is along
+them, where λ is not), and 1/d of it is left out, what the scatter of overlaps moves the mean by. A direction's time is the
+first of its rows': of Gaussian times. Where rows are held with curvature h, the largest eigenvalue of −J, steps scatter
+$1/(1-\eta h/2)$ times as wide: that is of higher order, and said. Gradients that are ℓ steps old in the mean add ℓ steps and
+$\int\eta\,\ell\,\lambda_a\cdot(JF+(r+\kappa)F)\,dt$, κ the decay, which is not old: the tangent part of $G(v-\ell\eta F)$, G
+the step of a row on a sphere, $F=G-rv$.
 
 F is minus a gradient, so that J is symmetric, and $J\lambda$ is the derivative of F along λ. All of it lives on the span:
 with $\dot v_k=\sum_jA_{kj}v_j+\sum_pB_{kp}w_p$ in each eigenspace and $\lambda_k=\sum_jG_{kj}v_j+\sum_pM_{kp}w_p$,
@@ -33,6 +36,7 @@ from theory.core.errors import InputError
 from theory.declared.all_rows import AllRows
 from theory.declared.flow import speed
 from theory.declared.lone_row import FOUND
+from theory.declared.modified_equation import age
 from theory.declared.rule import Momentum, Rule
 from theory.declared.sample_gradients import SampleGradients
 from theory.declared.schedule import Size
@@ -64,10 +68,11 @@ class PassageLaw:
 
     Attributes:
         directions: (n,), by place from 0. times: of the flow, (n,). nodes: times between which the integrals are, their ends
-            and middles, (N, 3). drift, turn, noise: by what the mean is later, over η/B and over η, and the covariance over
-            η/B, in a unit of time, (N, 3, n), (N, 3, n) and (N, 3, n, n). curvature: the largest until the first row is at
-            each direction, (P,). sampled: of the row that is first at each direction, what a step adds to its squared
-            norm there, by points over what it is exactly, (P,); nan where there is no law.
+            and middles, (N, 3). drift, turn, old, noise: by what the mean is later, over η/B and, by whole steps and by old
+            gradients, over η, and the covariance over η/B, in a unit of time, (N, 3, n) three times and (N, 3, n, n).
+            curvature: the largest until the first row is at each direction, (P,). sampled: of the row that is first at each
+            direction, what a step adds to its squared norm there, by points over what it is exactly, (P,); nan where there
+            is no law. age: ℓ of the gradients, in steps.
     """
 
     directions: np.ndarray
@@ -75,9 +80,11 @@ class PassageLaw:
     nodes: np.ndarray
     drift: np.ndarray
     turn: np.ndarray
+    old: np.ndarray
     noise: np.ndarray
     curvature: np.ndarray
     sampled: np.ndarray
+    age: float = 0.0
 
     @property
     def later(self) -> np.ndarray:
@@ -95,12 +102,16 @@ class PassageLaw:
         return np.diff(self.nodes[:, ::2]) * _SIMPSON / sum(_SIMPSON)
 
     def of(self, p: int, size: Size, batch: int = 1) -> HittingLaw | None:
-        """When SGD finds direction p, with steps of this size over the batch; None where the points do not suffice."""
+        """The sum of step sizes when SGD finds direction p, but the last `age` steps, with steps of this size over the batch;
+        None where the points do not suffice.
+        """
         own = np.flatnonzero(self.directions == p)
-        weights = self._weights * (size(self.nodes) if callable(size) else size)
         later, covariance = (
-            np.tensordot(weights, x, 2)
-            for x in ((self.drift + batch * self.turn)[..., own], self.noise[..., own[:, None], own])
+            np.tensordot(self._sized(size), x, 2)
+            for x in (
+                (self.drift + batch * (self.turn + self.old))[..., own],
+                self.noise[..., own[:, None], own],
+            )
         )
         if not (own.size and abs(self.sampled[p] - 1) <= _SAMPLED and np.all(np.isfinite(covariance))):
             return None
@@ -108,6 +119,14 @@ class PassageLaw:
         spread = _gaussian(own.size) * np.sqrt(np.maximum(values, 0.0)) @ vectors.T
         first = np.min(self.times[own] + later + spread, axis=1)
         return HittingLaw(float(first.mean()), float(first.std()))
+
+    def late(self, p: int, size: Size) -> float:
+        """By what old gradients, at steps of this size, make the flow's first row later at p, but the last `age` steps."""
+        first = min(np.flatnonzero(self.directions == p), key=lambda one: self.times[one])
+        return float(np.tensordot(self._sized(size), self.old[..., first], 2))
+
+    def _sized(self, size: Size) -> np.ndarray:
+        return self._weights * (size(self.nodes) if callable(size) else size)
 
 
 @lru_cache(maxsize=_ROWS)
@@ -135,14 +154,15 @@ def passage_law(flow: AllRows, steps: Steps, found: np.ndarray) -> PassageLaw:
             more = [_Costate.at(path, *one, allowed) for one in rows]
             crossings, costates = [*crossings, *rows], [*costates, *more]
     gradients, sampled = SampleGradients(flow.model, flow.kicks.noise), np.full(found.shape, np.nan)
-    nodes, drift, turn, noise = _integrands(path, gradients, costates)
+    nodes, drift, turn, old, noise = _integrands(path, gradients, costates)
     for row, p, time in reversed(crossings):
         state = flow.parts(path.state(time))
         own = gradients.kicks(*state[:2], gradients.at(*state)).sum(axis=0)[row, row]
         sampled[p] = own * pace**2 / (flow.kicks.of_row(*state, row) * state[1].sum(axis=0)[row, row])
     directions, times = np.array([p for _, p, _ in crossings], dtype=int), np.array([one.time for one in costates])
     curvature = _stands(flow.model.rule) * np.array([_curvature(path, time) for time in found.tolist()])
-    return PassageLaw(directions, times, nodes, pace**2 * drift, turn, pace**2 * noise, curvature, sampled)
+    parts = pace**2 * drift, turn, age(flow.model.rule) * old, pace**2 * noise
+    return PassageLaw(directions, times, nodes, *parts, curvature, sampled, age(flow.model.rule))
 
 
 def _stands(rule: Rule) -> float:
@@ -330,10 +350,12 @@ def _held(flow: AllRows, state: Parts) -> float:
 
 
 def _integrands(path: _Path, gradients: SampleGradients, costates: list[_Costate]) -> tuple[np.ndarray, ...]:
-    """`PassageLaw.nodes`, between which are ends of steps, and times at which a row is there; `drift`, `turn`, `noise`."""
+    """`PassageLaw.nodes`, between which are ends of steps, and times at which a row is there; `drift`, `turn`, `old` of an age
+    of one step, `noise`.
+    """
     times, count = np.array([one.time for one in costates]), len(costates)
     if not count:
-        return np.zeros((0, 3)), np.zeros((0, 3, 0)), np.zeros((0, 3, 0)), np.zeros((0, 3, 0, 0))
+        return np.zeros((0, 3)), *[np.zeros((0, 3, 0))] * 3, np.zeros((0, 3, 0, 0))
     steps = path.begins[path.begins < times.max(initial=0.0)]
     kept = steps[np.unique(np.linspace(0, len(steps) - 1, _INTERVALS).round().astype(int))]
     ends = np.union1d(kept, times)
@@ -343,18 +365,16 @@ def _integrands(path: _Path, gradients: SampleGradients, costates: list[_Costate
         for some in (ends, middles)
     ]
     waits = (times > ends[:-1, None]).astype(float)[:, None]
-    drift, turn, noise = (
+    *means, noise = (
         np.stack([x[:-1], y, x[1:]], axis=1)
         for x, y in zip(*[[np.array(x) for x in zip(*some, strict=True)] for some in found], strict=True)
     )
     nodes = np.stack([ends[:-1], middles, ends[1:]], axis=1)
-    return nodes, waits * drift, waits * turn, waits[..., None] * waits[..., None, :] * noise
+    return nodes, *[waits * x for x in means], waits[..., None] * waits[..., None, :] * noise
 
 
-def _at(
-    flow: AllRows, gradients: SampleGradients, y: np.ndarray, packed: list[np.ndarray]
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    r"""$-\lambda\cdot\mathrm{kick}$ (n,), $\tfrac12\lambda\cdot JF$ (n,) and
+def _at(flow: AllRows, gradients: SampleGradients, y: np.ndarray, packed: list[np.ndarray]) -> tuple[np.ndarray, ...]:
+    r"""$-\lambda\cdot\mathrm{kick}$, $\lambda\cdot(\tfrac12JF+rF)$, $\lambda\cdot(JF+(r+\kappa)F)$, each (n,), and
     $\operatorname{Cov}(\lambda_a\cdot g,\lambda_b\cdot g)$ (n, n), at one time.
     """
     state, student, rule, eigenvalues = flow.parts(y), flow.model.student, flow.model.rule, flow.rates.eigenvalues
@@ -365,13 +385,17 @@ def _at(
     mean = drift[0] + rule.decay * np.eye(student.width), *drift[1:]
     kicks = gradients.kicks(overlap, gram, samples) - _inner(flow, state, mean, mean) / speed(rule) ** 2
     _, turn = _derivative(flow, state, drift)
-    shifts, turns, means, seen, rest = [], [], [], [], []
+    radial = flow.grown(*state)
+    shifts, turns, olds, means, seen, rest = [], [], [], [], [], []
     for one in packed:
         costate = _opened(flow.shape, one)
         G, M, layer = costate
         shifts.append(-np.sum(G * kicks) / 2)
         turned, mixed = _products(flow, state, costate)
-        turns.append((np.einsum("ikk->", _inner(flow, state, costate, turn)) + layer @ turn[2]) / 2)
+        curve = np.einsum("ikk->", _inner(flow, state, costate, turn)) + layer @ turn[2]
+        scaled = radial @ np.einsum("ikk->k", _inner(flow, state, costate, drift))
+        turns.append(curve / 2 + scaled)
+        olds.append(curve + scaled + rule.decay)  # (λ·F is 1)
         # (λ·F is 1, and of decay, which is no gradient's, F has −κv.)
         means.append((1 + rule.decay * np.einsum("ikk->", mixed)) / speed(rule))
         # What λ_k sees of x, in the fields of directions and rows, and what is left of it.
@@ -392,4 +416,4 @@ def _at(
                     "i,ikl->kl", eigenvalues, mixed @ G.transpose(0, 2, 1) + turned @ M.transpose(0, 2, 1)
                 )
                 square[b, a] += np.sum((whole - seen[b] @ seen[a].T) * pairs)
-    return np.array(shifts), np.array(turns), square - np.outer(means, means)
+    return np.array(shifts), np.array(turns), np.array(olds), square - np.outer(means, means)
