@@ -154,8 +154,8 @@ def test_a_row_that_comes_to_rest_at_a_half_has_no_time() -> None:
 
 
 def test_momentum_is_as_much_faster_as_its_speed() -> None:
-    """And so are kicks, of steps that are as much larger, in a time that is as much shorter; its steps are SGD's and what old
-    gradients add, three steps and three step sizes' growth.
+    """And so are kicks, of steps that are as much larger, in a time that is as much shorter; its steps have what old
+    gradients add.
     """
     model, start = problem("relu(z)")
     plain, fast = whole_flow(model, start), whole_flow(replace(model, rule=Momentum(1e-3, beta=0.75)), start)
@@ -165,7 +165,8 @@ def test_momentum_is_as_much_faster_as_its_speed() -> None:
     for p, (time, one) in enumerate(zip(fast.found.tolist(), said, strict=True)):
         late = fast.late(p, 1e-5)
         assert late is not None
-        assert one.value - (time + late) / 1e-5 == pytest.approx(3.0, abs=1e-6)
+        assert one.value == pytest.approx((time + late) / 1e-5)
+        assert one.value > time / 1e-5 + 3
         assert one.reasons == []
 
 

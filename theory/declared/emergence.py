@@ -112,7 +112,7 @@ class _Lag:
         """Steps by which they are more, what that is known to, and whether it is little."""
         late = self.ways[p].late(p, size_along(step_size, 1)) if p in self.ways else None
         if late is not None:
-            later = float(steps_until(step_size, np.array([time + late]))[0][0]) - steps + self.lag
+            later = float(steps_until(step_size, np.array([time + late]))[0][0]) - steps
             return later, later**2 / steps, (small("lag", abs(later) / steps, FLUCTUATIONS, _MOVED_BY),)
         if p not in self.rows:
             text = "lag: gradients are as old as {:.2g} of these steps, and how much later that makes them is not known"
@@ -189,9 +189,9 @@ def _of_rows_alone(model: DeclaredModel, start: Start) -> _Told:
 def _followed(
     model: DeclaredModel, start: Start, entries: Sequence[Known | Unknown]
 ) -> tuple[Sequence[Known | Unknown], Mapping[int, Way]]:
-    """With times of the flow of all rows in the place of those that are not known, or outside their conditions; and the
-    way of these directions. Those outside that it has passed, and not seen, are none. Raises `InputError` where neither is
-    known.
+    """With times of the flow of all rows in the place of those that are not known, or outside their conditions, and of those
+    of whose SGD it knows the mean where nothing else does; and the way of these directions. Those outside that it has
+    passed, and not seen, are none. Raises `InputError` where neither is known.
     """
     inside = {
         (x.quantity, x.place)
@@ -199,7 +199,8 @@ def _followed(
         if isinstance(x, Known) and x.quantity in _OF_WAY and not (x.reasons or _others_decide(x))
     }
     asked = _OF_WAY if any(x.quantity == FITTED for x in entries) else _OF_WAY[:1]
-    if all((quantity, p + 1) in inside for p in range(model.target.count) for quantity in asked):
+    means = {x.place for x in entries if x.quantity == MEAN_STEPS}
+    if all((x, p + 1) in inside and p + 1 in means for p in range(model.target.count) for x in asked):
         return entries, {}
     try:
         way = whole_flow(model, start)
@@ -207,6 +208,12 @@ def _followed(
         if entries:
             return entries, {}
         raise
+    size, batch = size_along(model.rule.step_size, model.rule.batch), model.rule.batch
+    inside -= {
+        (FOUND, p + 1)
+        for p in range(model.target.count)
+        if p + 1 not in means and 0 < way.found[p] < np.inf and all(x.holds for x in way.of_sgd(p, size, batch))
+    }
     made = {(x.quantity, x.place): x for x in _of_way(way) if (x.quantity, x.place) not in inside}
     entries = [x for x in entries if not (isinstance(x, Known) and x.reasons and _passed(x, way))]
     told = {(x.quantity, x.place) for x in entries if isinstance(x, Known)}
@@ -262,7 +269,6 @@ def _of_all_rows(rule: Rule, ways: Mapping[int, Way], law: _Law) -> Iterator[Kno
         beside = way.beyond(p, own, wider)
         at = own.mean + np.array([*(-(3**0.5) * own.std, 0, 3**0.5 * own.std), *(-beside, beside)])
         steps, largest = steps_until(rule.step_size, at)
-        steps = steps + age(rule)
         three, (begin, end) = steps[:3], steps[3:].tolist()
         mean = float(np.average(three, weights=_THREE))
         if np.isinf([mean, end]).any():

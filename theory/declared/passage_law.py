@@ -12,9 +12,9 @@ rows that a step lengthens at the rate r before they are scaled back turn by as 
 adds to the mean of products of rows ($\operatorname{Cov}\langle g_k,g_l\rangle$; what scales rows back on a sphere is along
 them, where λ is not), and 1/d of it is left out, what the scatter of overlaps moves the mean by. A direction's time is the
 first of its rows': of Gaussian times. Where rows are held with curvature h, the largest eigenvalue of −J, steps scatter
-$1/(1-\eta h/2)$ times as wide: that is of higher order, and said. Gradients that are ℓ steps old in the mean add ℓ steps and
+$1/(1-\eta h/2)$ times as wide: that is of higher order, and said. Gradients that are ℓ steps old in the mean add
 $\int\eta\,\ell\,\lambda_a\cdot(JF+(r+\kappa)F)\,dt$, κ the decay, which is not old: the tangent part of $G(v-\ell\eta F)$, G
-the step of a row on a sphere, $F=G-rv$.
+the step of a row on a sphere, $F=G-rv$; and $\ell\eta\,\lambda_a\cdot(F+\kappa v)$ of the start, before which there are none.
 
 F is minus a gradient, so that J is symmetric, and $J\lambda$ is the derivative of F along λ. All of it lives on the span:
 with $\dot v_k=\sum_jA_{kj}v_j+\sum_pB_{kp}w_p$ in each eigenspace and $\lambda_k=\sum_jG_{kj}v_j+\sum_pM_{kp}w_p$,
@@ -72,7 +72,7 @@ class PassageLaw:
             gradients, over η, and the covariance over η/B, in a unit of time, (N, 3, n) three times and (N, 3, n, n).
             curvature: the largest until the first row is at each direction, (P,). sampled: of the row that is first at each
             direction, what a step adds to its squared norm there, by points over what it is exactly, (P,); nan where there
-            is no law. age: ℓ of the gradients, in steps.
+            is no law. begun: by what old gradients that are not there at the start make the mean later, over η there, (n,).
     """
 
     directions: np.ndarray
@@ -84,7 +84,7 @@ class PassageLaw:
     noise: np.ndarray
     curvature: np.ndarray
     sampled: np.ndarray
-    age: float = 0.0
+    begun: np.ndarray
 
     @property
     def later(self) -> np.ndarray:
@@ -102,17 +102,10 @@ class PassageLaw:
         return np.diff(self.nodes[:, ::2]) * _SIMPSON / sum(_SIMPSON)
 
     def of(self, p: int, size: Size, batch: int = 1) -> HittingLaw | None:
-        """The sum of step sizes when SGD finds direction p, but the last `age` steps, with steps of this size over the batch;
-        None where the points do not suffice.
-        """
+        """When SGD finds direction p, with steps of this size over the batch; None where the points do not suffice."""
         own = np.flatnonzero(self.directions == p)
-        later, covariance = (
-            np.tensordot(self._sized(size), x, 2)
-            for x in (
-                (self.drift + batch * (self.turn + self.old))[..., own],
-                self.noise[..., own[:, None], own],
-            )
-        )
+        later = self._summed(size, (self.drift + batch * self.turn)[..., own]) + batch * self._late(size, own)
+        covariance = self._summed(size, self.noise[..., own[:, None], own])
         if not (own.size and abs(self.sampled[p] - 1) <= _SAMPLED and np.all(np.isfinite(covariance))):
             return None
         values, vectors = np.linalg.eigh(covariance)
@@ -121,12 +114,17 @@ class PassageLaw:
         return HittingLaw(float(first.mean()), float(first.std()))
 
     def late(self, p: int, size: Size) -> float:
-        """By what old gradients, at steps of this size, make the flow's first row later at p, but the last `age` steps."""
-        first = min(np.flatnonzero(self.directions == p), key=lambda one: self.times[one])
-        return float(np.tensordot(self._sized(size), self.old[..., first], 2))
+        """By what old gradients, at steps of this size, make the row that is first at p by the flow later."""
+        own = np.flatnonzero(self.directions == p)
+        return float(self._late(size, own)[self.times[own].argmin()])
 
-    def _sized(self, size: Size) -> np.ndarray:
-        return self._weights * (size(self.nodes) if callable(size) else size)
+    def _late(self, size: Size, own: np.ndarray) -> np.ndarray:
+        begin = size(np.zeros(1))[0] if callable(size) else size
+        return self._summed(size, self.old[..., own]) + begin * self.begun[own]
+
+    def _summed(self, size: Size, integrand: np.ndarray) -> np.ndarray:
+        """The integral along the flow."""
+        return np.tensordot(self._weights * (size(self.nodes) if callable(size) else size), integrand, 2)
 
 
 @lru_cache(maxsize=_ROWS)
@@ -161,8 +159,11 @@ def passage_law(flow: AllRows, steps: Steps, found: np.ndarray) -> PassageLaw:
         sampled[p] = own * pace**2 / (flow.kicks.of_row(*state, row) * state[1].sum(axis=0)[row, row])
     directions, times = np.array([p for _, p, _ in crossings], dtype=int), np.array([one.time for one in costates])
     curvature = _stands(flow.model.rule) * np.array([_curvature(path, time) for time in found.tolist()])
-    parts = pace**2 * drift, turn, age(flow.model.rule) * old, pace**2 * noise
-    return PassageLaw(directions, times, nodes, *parts, curvature, sampled, age(flow.model.rule))
+    lag, state = age(flow.model.rule), flow.parts(flow.begin)
+    stretched = [_products(flow, state, _opened(flow.shape, one.value(0.0)))[1] for one in costates]
+    begun = lag * np.array([1 + flow.model.rule.decay * np.einsum("ikk->", mixed) for mixed in stretched])  # (λ·F is 1)
+    parts = pace**2 * drift, turn, lag * old, pace**2 * noise
+    return PassageLaw(directions, times, nodes, *parts, curvature, sampled, begun)
 
 
 def _stands(rule: Rule) -> float:
@@ -374,7 +375,7 @@ def _integrands(path: _Path, gradients: SampleGradients, costates: list[_Costate
 
 
 def _at(flow: AllRows, gradients: SampleGradients, y: np.ndarray, packed: list[np.ndarray]) -> tuple[np.ndarray, ...]:
-    r"""$-\lambda\cdot\mathrm{kick}$, $\lambda\cdot(\tfrac12JF+rF)$, $\lambda\cdot(JF+(r+\kappa)F)$, each (n,), and
+    r"""$-\lambda\cdot\mathrm{kick}$, $\lambda\cdot(\tfrac12JF+rF)$, and of gradients that are a step old, each (n,), and
     $\operatorname{Cov}(\lambda_a\cdot g,\lambda_b\cdot g)$ (n, n), at one time.
     """
     state, student, rule, eigenvalues = flow.parts(y), flow.model.student, flow.model.rule, flow.rates.eigenvalues

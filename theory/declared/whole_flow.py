@@ -134,9 +134,7 @@ class Way:
         return None if law is None else law.of(p, size, batch)
 
     def late(self, p: int, size: Size) -> float | None:
-        """By what old gradients make the flow's row later, as a sum of step sizes, but the last steps, as many as they are
-        old; None where that is not known.
-        """
+        """By what old gradients make the flow's row later, as a sum of step sizes; None where that is not known."""
         law = self.law()
         return None if law is None or law.of(p, size) is None else law.late(p, size)
 
