@@ -192,7 +192,7 @@ def steady(directions: np.ndarray, times: np.ndarray, later: np.ndarray, covaria
 
 STEPPED = {
     "committee": problem("erf(z)", "committee"),
-    "decay": problem("tanh(z)", "committee", decay=0.05),
+    "decay": problem("relu(z)", decay=0.05),
     "trained": trained(problem("tanh(z)", "committee")),
     "sphere": on_a_sphere(problem("h2+h3", "committee", decay=0.5)),
     "projected": on_a_sphere(problem("h2+h3", "committee", decay=0.5), "projected"),
@@ -210,12 +210,12 @@ STEPPED = {
     ],
 )
 def test_whole_steps_and_old_gradients_make_descents_later(given: str, kind: str, rises: bool) -> None:
-    """Of the population loss, from 200, 400 and 800 steps to the limit of many, beside the law of batches without end."""
+    """Of the population loss, from 300, 600 and 1200 steps to the limit of many, beside the law of batches without end."""
     (model, start), beta = STEPPED[given], {"beta": 0.6, "kind": kind} if kind else {}
     rule = (Momentum if kind else Rule)(1.0, decay=model.rule.decay, **beta)  # type: ignore[arg-type]
     way, missed, later = whole_flow(replace(model, rule=rule), start), [], []
     for p, time in enumerate(way.found.tolist()):
-        for steps in (200, 400, 800):
+        for steps in (300, 600, 1200):
             even = time / steps
             size = Linear(0.4 * even, 2.5 * even, 2 * steps) if rises else even
             own = way.of_steps(p, size_along(size, 10**12), 10**12)
@@ -359,6 +359,7 @@ def test_the_law_of_a_linear_neuron(rule: Rule) -> None:
     assert own.std == pytest.approx(nu * np.sqrt(weights @ (sizes * noise)), rel=0.01)
     whole, begun = -c / 2 - nu * age(rule), age(rule) * (1 + kappa * np.exp(-c * time) / nu * (T - p))
     assert own.mean - time == pytest.approx(weights @ (sizes * (nu**2 * drift + whole)) + 0.01 * begun, rel=0.02)
+    assert law.begun == pytest.approx([begun], rel=1e-3)
     steady = 0.025 * np.array([nu**2 * later + whole * time, nu**2 * spread]) + 0.01 * np.array([begun, 0])
     assert np.all(np.array([own.mean - time, own.std**2]) > 1.05 * steady) == bool(tau)
 
