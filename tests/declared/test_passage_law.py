@@ -187,7 +187,7 @@ def steady(directions: np.ndarray, times: np.ndarray, later: np.ndarray, covaria
     """With integrands that are constant in a unit of time."""
     nodes, drift, noise = np.array([[0.0, 0.5, 1.0]]), np.tile(later, (1, 3, 1)), np.tile(covariance, (1, 3, 1, 1))
     parts = nodes, drift, 0 * drift, 0 * drift, noise, np.zeros(2), np.ones(2)
-    return PassageLaw(directions, times, *parts, np.zeros(len(times)))
+    return PassageLaw(directions, times, *parts, np.zeros(len(times)), 0.0, 0.0)
 
 
 STEPPED = {

@@ -596,7 +596,9 @@ def test_directions_that_nobody_learns_leave_their_squares(flips: dict[str, Any]
     [("erf", 1, False), ("h1+h3", 1, True), ("h2", 1, True), ("h3", 1, True), ("h4", 1, True)],
 )
 def test_from_exponent_3_on_the_law_of_sgd_is_known(text: str, width: int, known: bool) -> None:
-    """And of one direction at any, by whole steps, of a polynomial: near the flow at small steps, with a spread like √η."""
+    """And of one direction at any, by whole steps, of a polynomial: near the flow at small steps, with a spread like √η. Of
+    others it is that along the flow.
+    """
     given = {
         "inputs": "300",
         "teacher_width": width,
@@ -606,7 +608,8 @@ def test_from_exponent_3_on_the_law_of_sgd_is_known(text: str, width: int, known
         "start_scale": 0.03,
     }
     _, plain = said(**given)
-    assert [len(plain.of_quantity(name)) for name in (MEAN_STEPS, SPREAD_STEPS)] == [known, known]
+    of_sgd = [x for name in (MEAN_STEPS, SPREAD_STEPS) for x in plain.of_quantity(name)]
+    assert [x.source == emergence_module.LAW_REFERENCE for x in of_sgd] == [not known] * 2
     if known:
         # So small that no other neuron is first, so large that the shift is more than the law's grid.
         size = {"h4": 1e-8, "h2": 4e-6, "h1+h3": 1e-6}.get(text, 1e-7)

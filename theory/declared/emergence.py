@@ -75,6 +75,8 @@ NOISE = "noise: what that on labels moves SGD by is not known"
 _THIRD = 0.03
 #: Weights of a Gaussian law's mean and of its mean ± √3 deviations.
 _THREE = (1, 4, 1)
+#: A period of noise, over the steps: by this share its part of their noise may be off.
+_FEW_PAUSES = 0.1
 #: Age of gradients, over the steps that it takes, that does not matter.
 _OLD = 3e-3
 _MOVED_BY = "lag: old gradients move these steps by {:.2g} of what they are without"
@@ -112,8 +114,8 @@ class _Lag:
         """Steps by which they are more, what that is known to, and whether it is little."""
         late = self.ways[p].late(p, size_along(step_size, 1)) if p in self.ways else None
         if late is not None:
-            later = float(steps_until(step_size, np.array([time + late]))[0][0]) - steps
-            return later, later**2 / steps, (small("lag", abs(later) / steps, FLUCTUATIONS, _MOVED_BY),)
+            later, parts = (float(steps_until(step_size, np.array([time + x]))[0][0]) - steps for x in late)
+            return later, parts**2 / steps, (small("lag", parts / steps, FLUCTUATIONS, _MOVED_BY),)
         if p not in self.rows:
             text = "lag: gradients are as old as {:.2g} of these steps, and how much later that makes them is not known"
             return 0.0, 0.0, (small("lag", self.lag / steps, _OLD, text),)
@@ -209,11 +211,9 @@ def _followed(
             return entries, {}
         raise
     size, batch = size_along(model.rule.step_size, model.rule.batch), model.rule.batch
-    inside -= {
-        (FOUND, p + 1)
-        for p in range(model.target.count)
-        if p + 1 not in means and 0 < way.found[p] < np.inf and all(x.holds for x in way.of_sgd(p, size, batch))
-    }
+    for p in {*range(model.target.count)} - {place - 1 for place in means if place}:
+        known = 0 < way.found[p] < np.inf and way.of_steps(p, size, batch) is not None
+        inside -= {(FOUND, p + 1)} if known and all(x.holds for x in way.of_sgd(p, size, batch)) else set()
     made = {(x.quantity, x.place): x for x in _of_way(way) if (x.quantity, x.place) not in inside}
     entries = [x for x in entries if not (isinstance(x, Known) and x.reasons and _passed(x, way))]
     told = {(x.quantity, x.place) for x in entries if isinstance(x, Known)}
@@ -266,7 +266,8 @@ def _of_all_rows(rule: Rule, ways: Mapping[int, Way], law: _Law) -> Iterator[Kno
         if own is None or not conditions[0].holds:
             continue
         wider = way.wider(p, size, rule.batch)
-        beside = way.beyond(p, own, wider)
+        parts = (way.late(p, size_along(rule.step_size, 1)) or (0.0, 0.0))[1] / float(way.found[p])
+        beside = way.beyond(p, own, wider) + parts**2 * float(way.found[p])
         at = own.mean + np.array([*(-(3**0.5) * own.std, 0, 3**0.5 * own.std), *(-beside, beside)])
         steps, largest = steps_until(rule.step_size, at)
         three, (begin, end) = steps[:3], steps[3:].tolist()
@@ -276,7 +277,8 @@ def _of_all_rows(rule: Rule, ways: Mapping[int, Way], law: _Law) -> Iterator[Kno
             yield Unknown(OF_SGD, over, p + 1)
             continue
         spread, later = float(np.average((three - mean) ** 2, weights=_THREE)) ** 0.5, mean - three[1]
-        conditions = (*conditions, *law(replace(rule, step_size=largest), p)[1])
+        old = (small("lag", parts, FLUCTUATIONS, _MOVED_BY),) if parts else ()
+        conditions = (*conditions, *law(replace(rule, step_size=largest), p)[1], *old, *_pauses(rule, mean))
         yield Known(MEAN_STEPS, mean, STEPS, LAW_REFERENCE, conditions, p + 1, begin + later, end + later)
         low, high = (spread * share for share in way.spreads(p, own, wider))
         yield Known(SPREAD_STEPS, spread, STEPS, LAW_REFERENCE, conditions, p + 1, low, high)
@@ -336,8 +338,17 @@ def _in_steps(
             *itself,
             *kept,
             *waits,
+            *(_pauses(rule, value) if place in ways else ()),
         )
         yield Known(FOUND_STEPS, value + later, STEPS, entry.source, conditions, entry.place, low, high)
+
+
+def _pauses(rule: Rule, steps: float) -> tuple[Condition, ...]:
+    """Of noise that comes and goes the law has half throughout."""
+    if not (rule.noise and rule.noise_period):
+        return ()
+    sentence = "pauses: noise is on until {:.2g} of these steps, and half of it throughout in the law"
+    return (small("pauses", rule.noise_period / steps, _FEW_PAUSES, sentence),)
 
 
 def _is_steady(rule: Rule) -> bool:

@@ -68,23 +68,26 @@ class PassageLaw:
 
     Attributes:
         directions: (n,), by place from 0. times: of the flow, (n,). nodes: times between which the integrals are, their ends
-            and middles, (N, 3). drift, turn, old, noise: by what the mean is later, over η/B and, by whole steps and by old
-            gradients, over η, and the covariance over η/B, in a unit of time, (N, 3, n) three times and (N, 3, n, n).
+            and middles, (N, 3). drift, curve, scaled, noise: by what the mean is later over η/B, λ·JF and λ·rF, and the
+            covariance over η/B, in a unit of time, (N, 3, n) three times and (N, 3, n, n).
             curvature: the largest until the first row is at each direction, (P,). sampled: of the row that is first at each
             direction, what a step adds to its squared norm there, by points over what it is exactly, (P,); nan where there
             is no law. begun: by what old gradients that are not there at the start make the mean later, over η there, (n,).
+            lag, decay: ℓ in steps, and κ.
     """
 
     directions: np.ndarray
     times: np.ndarray
     nodes: np.ndarray
     drift: np.ndarray
-    turn: np.ndarray
-    old: np.ndarray
+    curve: np.ndarray
+    scaled: np.ndarray
     noise: np.ndarray
     curvature: np.ndarray
     sampled: np.ndarray
     begun: np.ndarray
+    lag: float
+    decay: float
 
     @property
     def later(self) -> np.ndarray:
@@ -104,7 +107,8 @@ class PassageLaw:
     def of(self, p: int, size: Size, batch: int = 1) -> HittingLaw | None:
         """When SGD finds direction p, with steps of this size over the batch; None where the points do not suffice."""
         own = np.flatnonzero(self.directions == p)
-        later = self._summed(size, (self.drift + batch * self.turn)[..., own]) + batch * self._late(size, own)
+        whole = self.drift + batch * (self.curve / 2 + self.scaled)
+        later = self._summed(size, whole[..., own]) + batch * self._late(size, own)[0]
         covariance = self._summed(size, self.noise[..., own[:, None], own])
         if not (own.size and abs(self.sampled[p] - 1) <= _SAMPLED and np.all(np.isfinite(covariance))):
             return None
@@ -113,14 +117,23 @@ class PassageLaw:
         first = np.min(self.times[own] + later + spread, axis=1)
         return HittingLaw(float(first.mean()), float(first.std()))
 
-    def late(self, p: int, size: Size) -> float:
-        """By what old gradients, at steps of this size, make the row that is first at p by the flow later."""
+    def late(self, p: int, size: Size) -> tuple[float, float]:
+        """By what old gradients, at steps of this size, make the row that is first at p by the flow later; and the sum of its
+        parts' sizes.
+        """
         own = np.flatnonzero(self.directions == p)
-        return float(self._late(size, own)[self.times[own].argmin()])
+        later, parts = (x[self.times[own].argmin()] for x in self._late(size, own))
+        return float(later), float(parts)
 
-    def _late(self, size: Size, own: np.ndarray) -> np.ndarray:
+    def _late(self, size: Size, own: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Of some of the pairs."""
+        curve, scaled, until = self.curve[..., own], self.scaled[..., own], self.nodes[:, 1:2, None] < self.times[own]
         begin = size(np.zeros(1))[0] if callable(size) else size
-        return self._summed(size, self.old[..., own]) + begin * self.begun[own]
+        later, parts = (
+            self.lag * self._summed(size, x + until * self.decay) + begin * self.begun[own]
+            for x in (curve + scaled, np.abs(curve) + np.abs(scaled))
+        )
+        return later, parts
 
     def _summed(self, size: Size, integrand: np.ndarray) -> np.ndarray:
         """The integral along the flow."""
@@ -152,18 +165,18 @@ def passage_law(flow: AllRows, steps: Steps, found: np.ndarray) -> PassageLaw:
             more = [_Costate.at(path, *one, allowed) for one in rows]
             crossings, costates = [*crossings, *rows], [*costates, *more]
     gradients, sampled = SampleGradients(flow.model, flow.kicks.noise), np.full(found.shape, np.nan)
-    nodes, drift, turn, old, noise = _integrands(path, gradients, costates)
+    nodes, drift, curve, scaled, noise = _integrands(path, gradients, costates)
     for row, p, time in reversed(crossings):
         state = flow.parts(path.state(time))
         own = gradients.kicks(*state[:2], gradients.at(*state)).sum(axis=0)[row, row]
         sampled[p] = own * pace**2 / (flow.kicks.of_row(*state, row) * state[1].sum(axis=0)[row, row])
     directions, times = np.array([p for _, p, _ in crossings], dtype=int), np.array([one.time for one in costates])
     curvature = _stands(flow.model.rule) * np.array([_curvature(path, time) for time in found.tolist()])
-    lag, state = age(flow.model.rule), flow.parts(flow.begin)
+    lag, decay, state = age(flow.model.rule), flow.model.rule.decay, flow.parts(flow.begin)
     stretched = [_products(flow, state, _opened(flow.shape, one.value(0.0)))[1] for one in costates]
-    begun = lag * np.array([1 + flow.model.rule.decay * np.einsum("ikk->", mixed) for mixed in stretched])  # (λ·F is 1)
-    parts = pace**2 * drift, turn, lag * old, pace**2 * noise
-    return PassageLaw(directions, times, nodes, *parts, curvature, sampled, begun)
+    begun = lag * np.array([1 + decay * np.einsum("ikk->", mixed) for mixed in stretched])  # (λ·F is 1)
+    parts = pace**2 * drift, curve, scaled, pace**2 * noise
+    return PassageLaw(directions, times, nodes, *parts, curvature, sampled, begun, lag, decay)
 
 
 def _stands(rule: Rule) -> float:
@@ -351,8 +364,8 @@ def _held(flow: AllRows, state: Parts) -> float:
 
 
 def _integrands(path: _Path, gradients: SampleGradients, costates: list[_Costate]) -> tuple[np.ndarray, ...]:
-    """`PassageLaw.nodes`, between which are ends of steps, and times at which a row is there; `drift`, `turn`, `old` of an age
-    of one step, `noise`.
+    """`PassageLaw.nodes`, between which are ends of steps, and times at which a row is there; `drift`, `curve`, `scaled`,
+    `noise`.
     """
     times, count = np.array([one.time for one in costates]), len(costates)
     if not count:
@@ -375,7 +388,7 @@ def _integrands(path: _Path, gradients: SampleGradients, costates: list[_Costate
 
 
 def _at(flow: AllRows, gradients: SampleGradients, y: np.ndarray, packed: list[np.ndarray]) -> tuple[np.ndarray, ...]:
-    r"""$-\lambda\cdot\mathrm{kick}$, $\lambda\cdot(\tfrac12JF+rF)$, and of gradients that are a step old, each (n,), and
+    r"""$-\lambda\cdot\mathrm{kick}$, $\lambda\cdot JF$, $\lambda\cdot rF$, each (n,), and
     $\operatorname{Cov}(\lambda_a\cdot g,\lambda_b\cdot g)$ (n, n), at one time.
     """
     state, student, rule, eigenvalues = flow.parts(y), flow.model.student, flow.model.rule, flow.rates.eigenvalues
@@ -387,16 +400,14 @@ def _at(flow: AllRows, gradients: SampleGradients, y: np.ndarray, packed: list[n
     kicks = gradients.kicks(overlap, gram, samples) - _inner(flow, state, mean, mean) / speed(rule) ** 2
     _, turn = _derivative(flow, state, drift)
     radial = flow.grown(*state)
-    shifts, turns, olds, means, seen, rest = [], [], [], [], [], []
+    shifts, curves, scaled, means, seen, rest = [], [], [], [], [], []
     for one in packed:
         costate = _opened(flow.shape, one)
         G, M, layer = costate
         shifts.append(-np.sum(G * kicks) / 2)
         turned, mixed = _products(flow, state, costate)
-        curve = np.einsum("ikk->", _inner(flow, state, costate, turn)) + layer @ turn[2]
-        scaled = radial @ np.einsum("ikk->k", _inner(flow, state, costate, drift))
-        turns.append(curve / 2 + scaled)
-        olds.append(curve + scaled + rule.decay)  # (λ·F is 1)
+        curves.append(np.einsum("ikk->", _inner(flow, state, costate, turn)) + layer @ turn[2])
+        scaled.append(radial @ np.einsum("ikk->k", _inner(flow, state, costate, drift)))
         # (λ·F is 1, and of decay, which is no gradient's, F has −κv.)
         means.append((1 + rule.decay * np.einsum("ikk->", mixed)) / speed(rule))
         # What λ_k sees of x, in the fields of directions and rows, and what is left of it.
@@ -417,4 +428,4 @@ def _at(flow: AllRows, gradients: SampleGradients, y: np.ndarray, packed: list[n
                     "i,ikl->kl", eigenvalues, mixed @ G.transpose(0, 2, 1) + turned @ M.transpose(0, 2, 1)
                 )
                 square[b, a] += np.sum((whole - seen[b] @ seen[a].T) * pairs)
-    return np.array(shifts), np.array(turns), np.array(olds), square - np.outer(means, means)
+    return np.array(shifts), np.array(curves), np.array(scaled), square - np.outer(means, means)
