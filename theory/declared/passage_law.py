@@ -16,7 +16,8 @@ $1/(1-\eta h/2)$ times as wide: that is of higher order, and said. Gradients tha
 $\int\eta\,\ell\,\lambda_a\cdot(JF+(r+\kappa)F)\,dt$, κ the decay, which is not old: the tangent part of $G(v-\ell\eta F)$, G
 the step of a row on a sphere, $F=G-rv$; and $\ell\eta\,\lambda_a\cdot(F+\kappa v)$ of the start, before which there are none.
 
-F is minus a gradient, so that J is symmetric, and $J\lambda$ is the derivative of F along λ. All of it lives on the span:
+F is minus a gradient, so that J is symmetric, and $J\lambda$ is the derivative of F along λ. (Momentum does not move a second
+layer: F is D times one, D the speed of rows and 1, and Dλ for λ is that derivative.) All of it lives on the span:
 with $\dot v_k=\sum_jA_{kj}v_j+\sum_pB_{kp}w_p$ in each eigenspace and $\lambda_k=\sum_jG_{kj}v_j+\sum_pM_{kp}w_p$,
 
 $$\dot G=-(\delta A+AG+GA),\qquad\dot M=-(\delta B+AM+GB),$$
@@ -68,26 +69,25 @@ class PassageLaw:
 
     Attributes:
         directions: (n,), by place from 0. times: of the flow, (n,). nodes: times between which the integrals are, their ends
-            and middles, (N, 3). drift, curve, scaled, noise: by what the mean is later over η/B, λ·JF and λ·rF, and the
-            covariance over η/B, in a unit of time, (N, 3, n) three times and (N, 3, n, n).
+            and middles, (N, 3). drift, turn, old, parts, noise: by what the mean is later, over η/B and, by whole steps and
+            by old gradients, over η, the sizes of what the latter is made of, and the covariance over η/B, in a unit of time,
+            (N, 3, n) four times and (N, 3, n, n).
             curvature: the largest until the first row is at each direction, (P,). sampled: of the row that is first at each
             direction, what a step adds to its squared norm there, by points over what it is exactly, (P,); nan where there
             is no law. begun: by what old gradients that are not there at the start make the mean later, over η there, (n,).
-            lag, decay: ℓ in steps, and κ.
     """
 
     directions: np.ndarray
     times: np.ndarray
     nodes: np.ndarray
     drift: np.ndarray
-    curve: np.ndarray
-    scaled: np.ndarray
+    turn: np.ndarray
+    old: np.ndarray
+    parts: np.ndarray
     noise: np.ndarray
     curvature: np.ndarray
     sampled: np.ndarray
     begun: np.ndarray
-    lag: float
-    decay: float
 
     @property
     def later(self) -> np.ndarray:
@@ -107,8 +107,8 @@ class PassageLaw:
     def of(self, p: int, size: Size, batch: int = 1) -> HittingLaw | None:
         """When SGD finds direction p, with steps of this size over the batch; None where the points do not suffice."""
         own = np.flatnonzero(self.directions == p)
-        whole = self.drift + batch * (self.curve / 2 + self.scaled)
-        later = self._summed(size, whole[..., own]) + batch * self._late(size, own)[0]
+        whole = (self.drift + batch * self.turn)[..., own]
+        later = self._summed(size, whole) + batch * self._late(size, own)[0]
         covariance = self._summed(size, self.noise[..., own[:, None], own])
         if not (own.size and abs(self.sampled[p] - 1) <= _SAMPLED and np.all(np.isfinite(covariance))):
             return None
@@ -127,13 +127,9 @@ class PassageLaw:
 
     def _late(self, size: Size, own: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Of some of the pairs."""
-        curve, scaled, until = self.curve[..., own], self.scaled[..., own], self.nodes[:, 1:2, None] < self.times[own]
-        begin = size(np.zeros(1))[0] if callable(size) else size
-        later, parts = (
-            self.lag * self._summed(size, x + until * self.decay) + begin * self.begun[own]
-            for x in (curve + scaled, np.abs(curve) + np.abs(scaled))
-        )
-        return later, parts
+        begun = (size(np.zeros(1))[0] if callable(size) else size) * self.begun[own]
+        later, parts = (self._summed(size, x[..., own]) for x in (self.old, self.parts))
+        return later + begun, parts + np.abs(begun)
 
     def _summed(self, size: Size, integrand: np.ndarray) -> np.ndarray:
         """The integral along the flow."""
@@ -152,12 +148,9 @@ def passage_law(flow: AllRows, steps: Steps, found: np.ndarray) -> PassageLaw:
     """Along the flow in `steps`, of the directions that it finds at `found` (P,): the first of them, as far as `_WORK` goes.
 
     Times are sums of step sizes. Valid to first order in the step size, where spreads and shifts are small shares of the
-    times, and where `sampled` is near 1. Raises `InputError` where J is not symmetric: momentum, with a second layer that is
-    trained.
+    times, and where `sampled` is near 1.
     """
-    pace = speed(flow.model.rule)
-    if flow.model.student.trained and pace != 1:
-        raise InputError("momentum moves rows alone: with a second layer that is trained no law is known")
+    pace, lag, decay = speed(flow.model.rule), age(flow.model.rule), flow.model.rule.decay
     path, allowed = _Path(flow, steps, found), _Allowed(int(_WORK / (2 * flow.cost)))
     crossings, costates = list[tuple[int, int, float]](), list[_Costate]()
     for rows in sorted(path.crossings.values(), key=lambda rows: rows[0][2]):
@@ -165,18 +158,20 @@ def passage_law(flow: AllRows, steps: Steps, found: np.ndarray) -> PassageLaw:
             more = [_Costate.at(path, *one, allowed) for one in rows]
             crossings, costates = [*crossings, *rows], [*costates, *more]
     gradients, sampled = SampleGradients(flow.model, flow.kicks.noise), np.full(found.shape, np.nan)
-    nodes, drift, curve, scaled, noise = _integrands(path, gradients, costates)
+    nodes, drift, turn, old, parts, noise = _integrands(path, gradients, costates)
     for row, p, time in reversed(crossings):
         state = flow.parts(path.state(time))
         own = gradients.kicks(*state[:2], gradients.at(*state)).sum(axis=0)[row, row]
         sampled[p] = own * pace**2 / (flow.kicks.of_row(*state, row) * state[1].sum(axis=0)[row, row])
     directions, times = np.array([p for _, p, _ in crossings], dtype=int), np.array([one.time for one in costates])
     curvature = _stands(flow.model.rule) * np.array([_curvature(path, time) for time in found.tolist()])
-    lag, decay, state = age(flow.model.rule), flow.model.rule.decay, flow.parts(flow.begin)
-    stretched = [_products(flow, state, _opened(flow.shape, one.value(0.0)))[1] for one in costates]
-    begun = lag * np.array([1 + decay * np.einsum("ikk->", mixed) for mixed in stretched])  # (λ·F is 1)
-    parts = pace**2 * drift, curve, scaled, pace**2 * noise
-    return PassageLaw(directions, times, nodes, *parts, curvature, sampled, begun, lag, decay)
+    state = flow.parts(flow.begin)
+    pulls = _drift(flow, state)[0] + decay * np.eye(flow.shape[1]), *_drift(flow, state)[1:]
+    begun = np.array([
+        np.einsum("ikk->", _inner(flow, state, _opened(flow.shape, one.value(0.0)), pulls)) for one in costates
+    ])  # fmt: skip
+    means = pace**2 * drift, turn, lag * old, lag * parts
+    return PassageLaw(directions, times, nodes, *means, pace**2 * noise, curvature, sampled, lag * begun)
 
 
 def _stands(rule: Rule) -> float:
@@ -238,7 +233,9 @@ class _Path:
 
 @dataclass(frozen=True, eq=False)
 class _Costate:
-    """λ of one crossing: G (L, m, m), M (L, m, P) and that of a second layer (m,), 0 of one that is fixed, until its time."""
+    """λ of one crossing: G (L, m, m), M (L, m, P) and that of a second layer (m,), 0 of one that is fixed, until its time; the
+    latter over the rule's speed, for momentum does not move it.
+    """
 
     path: _Path
     time: float
@@ -340,7 +337,8 @@ def _held(flow: AllRows, state: Parts) -> float:
     """The largest eigenvalue of −J, by its first powers on a displacement of no symmetry (Lanczos)."""
 
     def dot(one: Parts, other: Parts) -> float:
-        return float(np.einsum("ikk->", _inner(flow, state, one, other)) + one[2] @ other[2])
+        rows = np.einsum("ikk->", _inner(flow, state, one, other)) / speed(flow.model.rule)
+        return float(rows + one[2] @ other[2])
 
     def less(one: Parts, share: float, other: Parts) -> Parts:
         return one[0] - share * other[0], one[1] - share * other[1], one[2] - share * other[2]
@@ -364,12 +362,12 @@ def _held(flow: AllRows, state: Parts) -> float:
 
 
 def _integrands(path: _Path, gradients: SampleGradients, costates: list[_Costate]) -> tuple[np.ndarray, ...]:
-    """`PassageLaw.nodes`, between which are ends of steps, and times at which a row is there; `drift`, `curve`, `scaled`,
-    `noise`.
+    """`PassageLaw.nodes`, between which are ends of steps, and times at which a row is there; `drift`, `turn`, `old` and
+    `parts` of an age of one step, `noise`.
     """
     times, count = np.array([one.time for one in costates]), len(costates)
     if not count:
-        return np.zeros((0, 3)), *[np.zeros((0, 3, 0))] * 3, np.zeros((0, 3, 0, 0))
+        return np.zeros((0, 3)), *[np.zeros((0, 3, 0))] * 4, np.zeros((0, 3, 0, 0))
     steps = path.begins[path.begins < times.max(initial=0.0)]
     kept = steps[np.unique(np.linspace(0, len(steps) - 1, _INTERVALS).round().astype(int))]
     ends = np.union1d(kept, times)
@@ -388,7 +386,8 @@ def _integrands(path: _Path, gradients: SampleGradients, costates: list[_Costate
 
 
 def _at(flow: AllRows, gradients: SampleGradients, y: np.ndarray, packed: list[np.ndarray]) -> tuple[np.ndarray, ...]:
-    r"""$-\lambda\cdot\mathrm{kick}$, $\lambda\cdot JF$, $\lambda\cdot rF$, each (n,), and
+    r"""$-\lambda\cdot\mathrm{kick}$, $\lambda\cdot(\tfrac12JF+rF)$, of rows alone $\lambda\cdot(JF+(r+\kappa)F)$ and the sizes
+    of its summands, each (n,), and
     $\operatorname{Cov}(\lambda_a\cdot g,\lambda_b\cdot g)$ (n, n), at one time.
     """
     state, student, rule, eigenvalues = flow.parts(y), flow.model.student, flow.model.rule, flow.rates.eigenvalues
@@ -400,14 +399,17 @@ def _at(flow: AllRows, gradients: SampleGradients, y: np.ndarray, packed: list[n
     kicks = gradients.kicks(overlap, gram, samples) - _inner(flow, state, mean, mean) / speed(rule) ** 2
     _, turn = _derivative(flow, state, drift)
     radial = flow.grown(*state)
-    shifts, curves, scaled, means, seen, rest = [], [], [], [], [], []
+    shifts, turns, olds, parts, means, seen, rest = [], [], [], [], [], [], []
     for one in packed:
         costate = _opened(flow.shape, one)
         G, M, layer = costate
         shifts.append(-np.sum(G * kicks) / 2)
         turned, mixed = _products(flow, state, costate)
-        curves.append(np.einsum("ikk->", _inner(flow, state, costate, turn)) + layer @ turn[2])
-        scaled.append(radial @ np.einsum("ikk->k", _inner(flow, state, costate, drift)))
+        curve, forward = (np.einsum("ikk->k", _inner(flow, state, costate, x)) for x in (turn, drift))
+        old = curve.sum(), radial @ forward, rule.decay * forward.sum()
+        turns.append((old[0] + speed(rule) * layer @ turn[2]) / 2 + old[1])
+        olds.append(sum(old))
+        parts.append(np.abs(old).sum())
         # (λ·F is 1, and of decay, which is no gradient's, F has −κv.)
         means.append((1 + rule.decay * np.einsum("ikk->", mixed)) / speed(rule))
         # What λ_k sees of x, in the fields of directions and rows, and what is left of it.
@@ -428,4 +430,4 @@ def _at(flow: AllRows, gradients: SampleGradients, y: np.ndarray, packed: list[n
                     "i,ikl->kl", eigenvalues, mixed @ G.transpose(0, 2, 1) + turned @ M.transpose(0, 2, 1)
                 )
                 square[b, a] += np.sum((whole - seen[b] @ seen[a].T) * pairs)
-    return np.array(shifts), np.array(curves), np.array(scaled), square - np.outer(means, means)
+    return *(np.array(x) for x in (shifts, turns, olds, parts)), square - np.outer(means, means)
