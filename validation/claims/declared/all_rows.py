@@ -5,7 +5,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from dynamics.declared.simulate import declared_sgd
 from theory import Activation
 from theory.declared.directions import Directions
 from theory.declared.inputs import Inputs
@@ -16,7 +15,7 @@ from theory.declared.student import committee, two_homogeneous
 from theory.declared.target import Additive, Polynomial, Target, symbols
 from theory.declared.whole_flow import ERROR, MOVED_MEAN, whole_flow
 from theory.prediction.rivals import scattered
-from validation.comparisons.declared import emergence_times, squared_correlations
+from validation.experiments.emergences import emergences
 from validation.judge.claim import Controls, Measurement, Part, claim
 from validation.judge.context import Context
 from validation.statistics.readings import deviation
@@ -76,8 +75,13 @@ def run_all_rows(context: Context) -> Iterator[Part]:
         p = int(np.argmin(np.where(way.found > 0, way.found, np.inf)))
         predicted, size = float(way.found[p]), _KICKS / float(way.kicks[p])
         coarse, fine = (
-            _sgd(
-                model, start, p, share * size, _LONG * predicted, replicas, context.seed_for("M34", name, f"{share:g}")
+            emergences(
+                replace(model, rule=Rule(share * size)),
+                start,
+                p,
+                int(_LONG * predicted / (share * size)),
+                replicas,
+                context.seed_for("M34", name, f"{share:g}"),
             )
             for share in (1.0, 0.5)
         )
@@ -107,14 +111,3 @@ def run_all_rows(context: Context) -> Iterator[Part]:
             "shift and spread over the time, by which the first order of steps is off",
             f"{name}-spread",
         )
-
-
-def _sgd(model: DeclaredModel, start: Start, p: int, size: float, end: float, replicas: int, seed: int) -> np.ndarray:
-    """Times to direction p, (replicas,); a run that is not there at the end counts with the end."""
-    taken, steps = replace(model, rule=Rule(size)), int(end / size)
-
-    def found(overlap: np.ndarray, gram: np.ndarray) -> bool:
-        return bool(np.all(squared_correlations(taken, overlap, gram)[:, p] >= 0.5))
-
-    run = declared_sgd(taken, start, steps=steps, replicas=replicas, seed=seed, until=found)
-    return np.minimum(emergence_times(taken, run.dataset)[:, p], steps * size)
