@@ -103,13 +103,13 @@ def _gradient_descent(resolved: Resolved, progress: Progress | None, _: object) 
 
 
 def _with_prediction(resolved: Resolved, times: Any, loss: Any, steps: Any = None, **measured: Any) -> "xr.Dataset":
-    """Measured loss and emergence times beside the predicted ones."""
+    """Measured loss and emergence times beside the predicted ones, which are those of the table."""
     import numpy as np
     import xarray as xr
 
     from dynamics.core.trajectory import ends, time_axis, variable
 
-    told = resolved.brief
+    told = resolved.times
     staircase = replace(resolved.prediction, time_loss=told.falls)
     valid = np.array([float(own.valid) for own in told.validities])
     return xr.Dataset(

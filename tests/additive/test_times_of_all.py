@@ -5,6 +5,7 @@ import pytest
 
 import theory.declared.whole_flow as module
 from dynamics import gradient_flow
+from emergence.models.additive import MODEL
 from emergence.models.additive_problem import AdditiveProblem, resolve
 from theory import Activation, InitialState, Prediction, Student, Teacher, draw_initial_state, predict
 from theory.declared import predict as declared
@@ -69,6 +70,20 @@ def test_a_loss_time_that_another_neuron_moves_by_a_little_is_that_of_both(text:
     model = additive_model(activation, teacher, two_homogeneous(activation, 2), Rule(1e-6))
     (same,) = declared.predict(model, start_of(initial)).of_quantity(FITTED)
     assert same.value == pytest.approx(float(flow.loss_time[0]), rel=2 * ERROR)
+
+
+def test_the_file_of_a_run_holds_the_times_that_are_shown() -> None:
+    """Of six directions one task's times have no conditions in closed form that hold, and the last is 9 % early."""
+    resolved = resolve(AdditiveProblem("h3", 200, teacher_width=6, teacher_exponent=0.5, student_width=12, seed=3))
+    (simulation,) = (x for x in MODEL.simulations if x.name == "retiring-flow")
+    data = simulation.run(resolved, None, None).data
+    assert data.predicted_valid.values.all()
+    for name, ends in (("half_time", "low high"), ("loss_time", "fitted")):
+        found = np.array([np.ravel([getattr(own, end) for end in ends.split()]) for own in resolved.times.validities]).T
+        for time, error in ((data[f"predicted_{name}"], 1e-12), (data[name], 2 * ERROR)):
+            assert (found[0] * (1 - error) <= time).all()
+            assert (time <= found[1] * (1 + error)).all()
+    assert resolved.prediction.time_half[5] < 0.92 * float(data.half_time[5])
 
 
 def test_what_all_neurons_rest_without_is_never_found() -> None:
