@@ -1,8 +1,8 @@
 """Any labelled result as a figure: its dimensions say what curves run along, what is averaged, and what makes a family.
 
 Curves run along ``over`` (time where there is one; where each curve has times of its own, against these); replicas and seeds
-are averaged, with the range that they span; of the neurons of an overlap the best one is shown for each direction; every other
-dimension makes a family of curves.
+are averaged, with the range that they span; of the neurons of an overlap the best one is shown for each direction, or of a
+subspace, whose frame may be turned, the ``diagonal``; every other dimension makes a family of curves.
 
 Seeds that were recorded at times of their own are interpolated before they are averaged, over the times that all of them have.
 Where some runs of a variable are inf (an event that has not come by the end), the median stands in place of the mean, with inf
@@ -153,6 +153,8 @@ def _default(data: xr.Dataset, over: str) -> tuple[str, ...]:
         remedy = f"give over, one of {_listed(able)}" if able else "make the runs longer"
         raise InputError(f"nothing finite in the data runs along {over!r}{apart}: {remedy}")
     rank = {name: place for place, name in enumerate(_FIRST)}
+    if "diagonal" in drawable:
+        drawable = [name for name in drawable if name != "overlap"]
     drawable.sort(key=lambda name: rank.get(name, len(rank)))
     known = [name for name in drawable if name in rank]
     return tuple((known or drawable)[:_PANELS])
@@ -333,8 +335,8 @@ def _short(value: object) -> str:
 
 
 def _predicted(data: xr.Dataset, name: str, over: str) -> dict[str, float]:
-    """Predicted times of each direction, for a figure of overlaps over time."""
-    times = data.get("predicted_half_time")
+    """Predicted times of each direction, for a figure over time: of its share those to half of it, else of its overlap."""
+    times = data.get("predicted_loss_time" if name == "share" else "predicted_half_time")
     if over != "time" or "direction" not in data[name].dims or times is None or times.dims != ("direction",):
         return {}
     return {word: float(times.isel(place)) for word, place in _members(times, ["direction"])}

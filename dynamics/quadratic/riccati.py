@@ -46,6 +46,8 @@ _SKEWED = 100.0
 _TOLD = 1e-3
 #: Times of a figure for which none are given.
 _SHOWN = 300
+#: What $G_{jj}$ is called in a file.
+DIAGONAL = "diagonal of G: squared length of a direction's projection on the subspace"
 
 
 @dataclass(frozen=True)

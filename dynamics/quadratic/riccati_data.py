@@ -6,7 +6,7 @@ import numpy as np
 
 from dynamics.core.interrupted import Interrupted, Progress
 from dynamics.core.trajectory import dataset, variable
-from dynamics.quadratic.riccati import checked_times, riccati_flow
+from dynamics.quadratic.riccati import DIAGONAL, checked_times, riccati_flow
 from theory import QuadraticModel
 from theory.quadratic.model import optimal_risk
 from theory.quadratic.subspace import draw_subspaces
@@ -73,11 +73,11 @@ def _labelled(
     }
     norms, loss = np.ones((len(risk), grid.size, model.width)), model.loss(risk)
     data = dataset(grid, overlap, norms, loss, step_size=step_size, attributes=attributes)
+    data["loss"].attrs["long_name"] += ", best radial part"
     if overlap.shape[-1] == 0:
         data = data.drop_vars("overlap").drop_dims("direction")
-    named = "diagonal of G: squared length of a direction's projection on the subspace"
     extra = {
-        "diagonal": variable(("replica", "time", "direction"), diagonal, named),
+        "diagonal": variable(("replica", "time", "direction"), diagonal, DIAGONAL),
         "risk": variable(("replica", "time"), risk, "risk with the best radial part, 2 at f = 0"),
     }
     return data.assign(xr.Dataset(extra)).assign_coords(direction=np.arange(1, model.spectrum.size + 1))

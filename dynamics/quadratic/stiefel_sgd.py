@@ -29,6 +29,7 @@ from dynamics.core.outside import NO_MISTAKES, Mistakes, drawn_once, outside_col
 from dynamics.core.precision import double_precision
 from dynamics.core.replicas import Stretch, Told, Track, drive, in_blocks, stretches
 from dynamics.core.trajectory import Plotted, dataset, variable
+from dynamics.quadratic.riccati import DIAGONAL
 from theory import InputError, QuadraticModel, Subspace
 from theory.core.curves import first_crossing
 from theory.quadratic import stiefel as step_theory
@@ -81,8 +82,8 @@ class StiefelResult(Plotted):
 
     Attributes:
         dataset: overlap (normalised, = Y), norm2 (= γ, every neuron's effective weight), loss (½E(f*−f)² before any
-            radial phase) and risk (2‖M̃ − UΩΩᵀUᵀ‖² with the best Ω, 2 at f = 0) on (replica, time, neuron, direction);
-            coordinates time (common), step, riccati_time.
+            radial phase), diagonal (G_jj, the squared length of direction j on the subspace) and risk (2‖M̃ − UΩΩᵀUᵀ‖² with the
+            best Ω, 2 at f = 0) on (replica, time, neuron, direction); coordinates time (common), step, riccati_time.
         frames: final W of each replica, on_teachers (replica, P, N) and rest (replica, N, N).
         steps: steps run.
     """
@@ -399,6 +400,7 @@ def _result(
     time = np.array(track.at) * step_size
     norm2 = np.full(overlap.shape[:3], model.speed_factor)
     data = dataset(time, overlap, norm2, scale * loss, step_size=step_size, attributes=attributes)
+    data["diagonal"] = variable(("replica", "time", "direction"), np.sum(overlap**2, axis=2), DIAGONAL)
     data["risk"] = variable(
         ("replica", "time"), 2 * missing / model.norm**2, "risk with the best radial part (2 at f = 0)"
     )

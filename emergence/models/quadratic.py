@@ -455,7 +455,7 @@ def _riccati_table(resolved: Resolved, run: Run) -> str:
             beside(_validity(resolved), columns),
             "",
             f"loss at time {table.cell(resolved.time)}: mean {measured}, law {table.cell(predicted)}, "
-            f"floor {table.cell(least)}",
+            f"floor {table.cell(least)} (with the best norms for the subspace)",
             resolved.clock,
         ]
     )
@@ -577,8 +577,8 @@ MODEL = Model(
             uses=_SGD,
             run=_stiefel_sgd,
             table=_stiefel_table,
-            variables=(*_DATA, "risk"),
-            curves=(*_DATA, "risk"),
+            variables=(*_DATA, "diagonal", "risk"),
+            curves=(*_DATA, "diagonal", "risk"),
             cost=_stiefel_cost,
         ),
     ),

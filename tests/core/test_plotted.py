@@ -54,6 +54,34 @@ def test_loss_and_overlaps_of_a_run_are_drawn_over_time():
     assert mark.get_color() == curves["direction 1"].get_color()
 
 
+def test_times_are_marked_where_their_own_curve_is_at_half():
+    """An overlap, and the share of a direction's weight, which comes later; neither along other variables."""
+    rising = np.array([[0.0, 0.0], [0.0, 0.0], [1.0, 0.0], [1.0, 1.0]])
+    kinds = {name: ("direction", times) for name, times in (("half", [0.5, 1.5]), ("loss", [1.5, 2.5]))}
+    data = xr.Dataset(
+        {"share": (("time", "direction"), rising), **{f"predicted_{x}_time": own for x, own in kinds.items()}},
+        {"time": TIME, "direction": [1, 2]},
+    )
+    (ax,) = figure(data).axes
+    marks = [line.get_xdata()[0] for line in ax.lines if line.get_linestyle() == "--"]
+    halves = [np.interp(0.5, line.get_ydata(), TIME) for line in _solid(ax).values()]
+    np.testing.assert_array_equal(marks, halves)
+
+
+def test_of_a_subspace_what_its_frame_does_not_change_is_drawn():
+    """Turning the columns changes the best one's overlap, which may be a tenth of the length of the projection."""
+    turn = np.linalg.qr(np.random.default_rng(0).standard_normal((3, 3)))[0]
+    drawn = []
+    for frame in (np.eye(3), turn):
+        data = _data()
+        overlap = np.einsum("tkp,kl->tlp", data.overlap.values, frame)
+        data["overlap"] = (data.overlap.dims, overlap)
+        data["diagonal"] = (("time", "direction"), np.sum(overlap**2, axis=1))
+        drawn.append([line.get_ydata() for ax in figure(data).axes for line in _solid(ax).values()])
+    np.testing.assert_allclose(*drawn)
+    assert len(drawn[0]) == 3
+
+
 def test_replicas_are_averaged_with_the_range_that_they_span():
     (ax,) = figure(_data(4), "loss").axes
     np.testing.assert_allclose(_solid(ax)["mean of runs"].get_ydata(), np.array([0.5, 0.4, 0.2, 0.1]) * 0.625)

@@ -100,6 +100,18 @@ def test_the_law_is_that_of_the_papers_algorithm(name: str) -> None:
     assert min(p_values(numpy_run(name, 3, project=False), sample(name, "exact", 10))) < REJECT
 
 
+@pytest.mark.parametrize("method", ["exact", "ambient"])
+def test_the_file_has_the_share_of_each_direction_that_is_held(method: str) -> None:
+    """Of one direction it is all that the risk knows, R = 2(1 − G²), however the columns share it."""
+    model = model_of(12, width=3, count=1)
+    data = stiefel_sgd(
+        model, draw_subspace(1, 3, 12, 5), step_size=0.01, steps=60, seed=1, saves=6, method=method
+    ).dataset
+    held = data.diagonal.isel(direction=0)
+    np.testing.assert_allclose(2 * (1 - held**2), data.risk, atol=1e-12)
+    assert np.ptp(held.values) > 0.2
+
+
 def test_block_length_does_not_change_the_law() -> None:
     dim, step_size, batch, _, steps = SETTINGS["block of 16, D = 3"]
     run = stiefel_sgd(
@@ -226,7 +238,7 @@ def test_dataset_has_the_contract_s_fields() -> None:
         model_of(50), draw_subspace(P, N, 50, 0), step_size=1e-3, steps=64, replicas=2, saves=2
     )
     assert run.dataset.overlap.dims == ("replica", "time", "neuron", "direction")
-    assert set(run.dataset.data_vars) == {"overlap", "norm2", "loss", "risk"}
+    assert set(run.dataset.data_vars) == {"overlap", "norm2", "loss", "diagonal", "risk"}
     assert run.dataset.step.values.tolist() == [0, 32, 64]
     G0 = np.swapaxes(run.dataset.overlap.values[:, 0], 1, 2) @ run.dataset.overlap.values[:, 0]
     assert np.allclose(run.risk[:, 0], projected_risk(model_of(50).spectrum, G0))
