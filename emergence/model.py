@@ -83,6 +83,10 @@ def _anything(resolved: Any) -> None:
     """Any problem will do."""
 
 
+def _as_it_is(resolved: Any, run: Run) -> Run:
+    return run
+
+
 def _silent(resolved: Any) -> tuple[str, ...]:
     return ()
 
@@ -95,7 +99,7 @@ class Simulation:
         name: on the command line. help: a few words.
         uses: options of the problem that can change the result; the others are refused.
         run: the simulation; called with the resolved problem, progress (or None), and a folder for checkpoints (or None).
-        table: what people see of it.
+        table: what people see of it. shown: the run with what the table says of it, for the file of `simulate`.
         variables: names in the data, for ``sweep --keep``, of some problems not all of them. curves: those along a time, as
             far as it is declared.
         requires: refuses, before anything is made, a problem that cannot be run.
@@ -117,6 +121,7 @@ class Simulation:
     checkpoints: Callable[[Any], str] | None = None
     compute: tuple[str, Callable[[Any], float]] | None = None
     curves: tuple[str, ...] = ()
+    shown: Callable[[Any, Run], Run] = _as_it_is
 
     def done(self, resolved: Any, progress: Progress | None = None, folder: Any = None) -> Run:
         """A run. Raises `InputError` where the function `run` returns something else."""

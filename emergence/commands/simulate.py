@@ -31,7 +31,7 @@ def run(arguments: argparse.Namespace) -> Result:
             stack.enter_context(kept(lambda: f"the runs so far are kept in {checkpoints}: {again}"))
         progress = stack.enter_context(Progress(arguments.quiet))
         stack.enter_context(file.keeping())
-        done = simulation.done(resolved, progress, checkpoints)
+        done = simulation.shown(resolved, simulation.done(resolved, progress, checkpoints))
     path = file.write(done.data)
     if done.diverged:
         total = f" of {problem.replicas} replicas" if hasattr(problem, "replicas") else " replicas"

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     import numpy as np
     import xarray as xr
 
+    from theory.declared.additive_times import AdditiveTimes
     from validation.comparison import Case
     from validation.comparisons.directions import Runs
 
@@ -103,26 +104,46 @@ def _gradient_descent(resolved: Resolved, progress: Progress | None, _: object) 
 
 
 def _with_prediction(resolved: Resolved, times: Any, loss: Any, steps: Any = None, **measured: Any) -> "xr.Dataset":
-    """Measured loss and emergence times beside the predicted ones, which are those of the table."""
+    """Measured loss and emergence times beside the predicted ones, for many problems: those in closed form."""
     import numpy as np
     import xarray as xr
 
     from dynamics.core.trajectory import ends, time_axis, variable
 
-    told = resolved.times
-    staircase = replace(resolved.prediction, time_loss=told.falls)
-    valid = np.array([float(own.valid) for own in told.validities])
     return xr.Dataset(
         {
             "loss": variable("time", loss, "population loss ½E(f*−f)²"),
-            "predicted_loss": variable("time", staircase.loss(times), "predicted staircase of the loss"),
-            **ends(**measured, predicted_half_time=told.half, predicted_loss_time=told.loss),
-            "predicted_valid": variable(
-                "direction", valid, "1 where the prediction's conditions hold, 0 where they do not"
-            ),
+            **ends(**measured),
+            **_predictions(resolved, resolved.brief, times),
         },
         coords=time_axis(times, steps) | {"direction": np.arange(1, resolved.teacher.width + 1)},
     )
+
+
+def _predictions(resolved: Resolved, told: "AdditiveTimes", times: Any) -> dict[str, Any]:
+    """Predicted times of every direction, and the staircase of the loss that they make at `times` (n,)."""
+    from dynamics.core.trajectory import ends, variable
+
+    staircase = replace(resolved.prediction, time_loss=told.falls)
+    valid = [float(own.valid) for own in told.validities]
+    return {
+        "predicted_loss": variable("time", staircase.loss(times), "predicted staircase of the loss"),
+        **ends(predicted_half_time=told.half, predicted_loss_time=told.loss),
+        "predicted_valid": variable(
+            "direction", valid, "1 where the prediction's conditions hold, 0 where they do not"
+        ),
+    }
+
+
+def _as_shown(resolved: Resolved, run: Run) -> Run:
+    """With the predictions of the table, which may take a minute, in the place of those in closed form."""
+    from dynamics.core.interrupted import Interrupted
+
+    try:
+        told = resolved.times
+    except KeyboardInterrupt as stop:
+        raise Interrupted(run.data, "after the run, before its predictions") from stop
+    return replace(run, data=run.data.assign(_predictions(resolved, told, run.data.time.values)))
 
 
 def _flow_cost(resolved: Resolved) -> Cost:
@@ -395,6 +416,7 @@ MODEL = Model(
             help="gradient flow of many directions: learned pairs leave the equations",
             uses=_RUN - {"step_size", "steps", "allow_unstable"},
             run=_retiring_flow,
+            shown=_as_shown,
             table=_table("half_time"),
             curves=("loss", "predicted_loss", "share"),
             variables=(*_PREDICTED, "share", "loss_time", "light_share", "neglected", "solver_steps"),
@@ -407,6 +429,7 @@ MODEL = Model(
             help="population gradient descent with a fixed step",
             uses=_RUN,
             run=_gradient_descent,
+            shown=_as_shown,
             table=_descent_table,
             curves=("loss", "predicted_loss"),
             variables=_PREDICTED,

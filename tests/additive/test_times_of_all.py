@@ -76,7 +76,7 @@ def test_the_file_of_a_run_holds_the_times_that_are_shown() -> None:
     """Of six directions one task's times have no conditions in closed form that hold, and the last is 9 % early."""
     resolved = resolve(AdditiveProblem("h3", 200, teacher_width=6, teacher_exponent=0.5, student_width=12, seed=3))
     (simulation,) = (x for x in MODEL.simulations if x.name == "retiring-flow")
-    data = simulation.run(resolved, None, None).data
+    data = simulation.shown(resolved, simulation.done(resolved)).data
     assert data.predicted_valid.values.all()
     for name, ends in (("half_time", "low high"), ("loss_time", "fitted")):
         found = np.array([np.ravel([getattr(own, end) for end in ends.split()]) for own in resolved.times.validities]).T
