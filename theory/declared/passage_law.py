@@ -166,10 +166,10 @@ def passage_law(flow: AllRows, steps: Steps, found: np.ndarray) -> PassageLaw:
     directions, times = np.array([p for _, p, _ in crossings], dtype=int), np.array([one.time for one in costates])
     curvature = _stands(flow.model.rule) * np.array([_curvature(path, time) for time in found.tolist()])
     state = flow.parts(flow.begin)
-    pulls = _drift(flow, state)[0] + decay * np.eye(flow.shape[1]), *_drift(flow, state)[1:]
-    begun = np.array([
-        np.einsum("ikk->", _inner(flow, state, _opened(flow.shape, one.value(0.0)), pulls)) for one in costates
-    ])  # fmt: skip
+    drawn, along, second = _drift(flow, state)
+    pull = drawn + decay * np.eye(flow.shape[1]), along, second
+    begins = [_inner(flow, state, _opened(flow.shape, one.value(0.0)), pull) for one in costates]
+    begun = np.array([np.einsum("ikk->", one) for one in begins])
     means = pace**2 * drift, turn, lag * old, lag * parts
     return PassageLaw(directions, times, nodes, *means, pace**2 * noise, curvature, sampled, lag * begun)
 
