@@ -101,12 +101,14 @@ def test_large_targets_bring_the_escape_forward() -> None:
 
 
 def test_the_mean_map_moves_the_layers_as_the_flow_does() -> None:
-    """[W a] → [W a](I + N) gives the rates of WᵀW and ‖a‖², and leaves Wᵀa = θ* where it is."""
+    """[W a] → [W a]T gives the rates of WᵀW and ‖a‖², and leaves Wᵀa = θ* where it is, wherever T has come to."""
     target, gram, norm2 = np.array([0.7, 0.0]), np.diag([3.0, 1.7]), 0.8
     law = Law(Geometry(np.eye(2), target, np.ones(2), 1.0), 1e-2, 0.7, 1)
-    rate = State.of(law(0.0, State(gram, norm2, np.zeros((3, 3)), np.zeros((2, 2))).packed), 2)
+    late = np.eye(3) + np.array([[0.1, -0.2, 0.3], [0.0, -0.3, 0.1], [0.2, 0.1, -0.1]])
+    rate = State.of(law(0.0, State(gram, norm2, late - np.eye(3), np.zeros((2, 2))).packed), 2)
     joint = np.block([[gram, target[:, None]], [target, np.array(norm2)]])
-    moved = rate.moved.T @ joint + joint @ rate.moved
+    begun = np.linalg.inv(late).T @ joint @ np.linalg.inv(late)
+    moved = rate.moved.T @ begun @ late + late.T @ begun @ rate.moved
     expected = np.block([[rate.gram, np.zeros((2, 1))], [np.zeros((1, 2)), np.array(rate.norm2)]])
     np.testing.assert_allclose(moved, expected, atol=1e-12 * np.abs(expected).max())
 
@@ -191,6 +193,7 @@ def test_an_onset_is_looked_for_until_the_direction_of_least_data_has_fallen() -
     task = draw_linear_task(6, 1.0, 7, 0)
     step = 0.1 * stability_limit(Geometry.of(task), 1000 / 6 * np.eye(6), 1.0)
     phases = predict_phases(task, width=1000, step_size=step, noise=4.0)
+    assert phases.onset_steps < phases.times[-1] < 2 * phases.onset_steps  # (no further than needed)
     assert 250 < phases.onset_steps / (np.log(1000 / 6) / (step * 4.0) ** 2) < 330
     assert _broken(phases, "onset_steps") == {"boosts"}
     assert _broken(predict_phases(task, width=1000, step_size=step, noise=4.0, horizon=1e8), "onset_steps") == {"end"}
@@ -204,6 +207,9 @@ def test_boosts_too_large_for_their_mean_leave_no_onset_and_no_warning() -> None
         warnings.simplefilter("error")
         phases = predict_phases(task, width=100, step_size=step, noise=4.0, horizon=4e5)
     assert np.isnan([phases.frobenius2[-1], phases.alignment[-1], phases.norm_at(4e5)]).all()
+    first = np.flatnonzero(np.isnan(phases.frobenius2))[0]
+    for curve in (phases.second_norm2, phases.boost):  # (these go on as they went)
+        assert np.all(np.abs(np.diff(np.log(curve[first - 2 :]))) < 0.01)
     assert _broken(phases, "onset_steps") == {"boosts"}
 
 
@@ -273,6 +279,27 @@ def test_the_error_of_a_training_set_is_stationary(batch: int) -> None:
     found = settled(task.inputs, stiffness, step, noise, batch)
     np.testing.assert_allclose(found.error, expected, rtol=1e-6, atol=1e-9)
     assert found.residual_variance == pytest.approx(noise**2 + np.trace(second @ expected))
+
+
+def test_the_phases_of_a_training_set_begin_with_its_own_error_and_say_how_far_a_gaussian_one_is() -> None:
+    """The stationary one of the d² × d² map, at the weights that fit; of Gaussian inputs with the set's κ by Wick's rule."""
+    task, width, noise = draw_linear_task(3, 1.0, 4, 1), 6, 2.0
+    made, second = fitted(task.target, 3, width), task.inputs.T @ task.inputs / 4
+    stiffness, geometry = made.gram + made.norm2 * np.eye(3), Geometry.of(task)
+    step = 0.4 * largest_step(task.inputs, stiffness, 1)
+    pairs = np.einsum("ij,kl->ikjl", second, second)
+    same = geometry.fourth * (pairs + pairs.transpose(0, 1, 3, 2) + np.einsum("ik,jl->ikjl", second, second))
+    once = np.kron(stiffness @ second, np.eye(3)) + np.kron(np.eye(3), stiffness @ second)
+    wick = np.eye(9) - step * once + step**2 * np.kron(stiffness, stiffness) @ same.reshape(9, 9)
+    source = (step * noise) ** 2 * (stiffness @ second @ stiffness).ravel()
+    errors = [
+        np.linalg.solve(np.eye(9) - x, source).reshape(3, 3) for x in (_map(task.inputs, stiffness, step, 1), wick)
+    ]
+    own, gaussian = (noise**2 + np.trace(second @ x) for x in errors)
+    phases = predict_phases(task, width=width, step_size=step, noise=noise, horizon=1.0, points=1)
+    assert phases.lms_error == pytest.approx(np.trace(errors[0]), rel=1e-6)
+    assert phases.residual_variance == pytest.approx(own, rel=1e-6)
+    assert phases.neglected.moments == pytest.approx(abs(gaussian - own) / own, rel=1e-6)
 
 
 def test_a_small_training_set_is_no_gaussian_one() -> None:

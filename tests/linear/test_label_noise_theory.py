@@ -473,6 +473,38 @@ def test_the_course_is_followed_for_twice_what_the_fall_to_the_onset_takes() -> 
     assert phases.onset_steps == pytest.approx(phases.times[-1] / 2, rel=0.2)
 
 
+def test_escape_and_onset_are_where_another_integrator_has_them() -> None:
+    """Median displacement 1/√m, and the mean absolute cosine a quarter on from chance."""
+    task, step, noise, width = draw_linear_task(4, 0.5, None, 0), 2e-3, 3.0, 200
+    phases = predict_phases(task, width=width, step_size=step, noise=noise)
+    law = Law(Geometry.of(task), step, noise, 1)
+    start = fitted(law.geometry.target, 4, width)
+    begin = State(start.gram, start.norm2, start.moved, np.zeros((2, 2))).packed
+    times = [phases.escape_steps, phases.onset_steps]
+    found = solve_ivp(law, (0.0, times[1]), begin, "LSODA", times, rtol=1e-8, atol=1e-12).y.T
+    for packed, measure, level in (
+        (found[0], lambda s, x: _median_displacement(law, start, s, x[2].boost, width), 1 / width),
+        (found[1], lambda _, x: mean_alignment(law.geometry, x[0]), onset_level(4)),
+    ):
+        state = State.of(packed, 2)
+        assert measure(state, law.observed(state.gram, state.norm2)) == pytest.approx(level, rel=1e-5)
+
+
+def test_what_the_rates_leave_out_is_that_boosts_go_with_the_noise_and_are_not_small() -> None:
+    """At Λη = 2/(d + 4), |b|² and tr S both in |e|² add their covariance; in one dimension boosts are E cosh²b − 1 in all."""
+    dim, noise, width = 20, 1e-4, 1000
+    stiffness = width / dim + 1 - dim / width
+    step, task = 2 / (dim + 4) / stiffness, draw_linear_task(dim, 1e-9, None, 0)
+    phases = predict_phases(task, width=width, step_size=step, noise=noise, horizon=1.0, points=1)
+    square, error = scipy.stats.chi2(dim), phases.lms_error / dim  # (e Gaussian, b = e/Λ, tr S = σ²d + (d + 2)|e|²)
+    along = (dim + 2) * error**2 / stiffness**2 * (square.moment(2) - square.mean() ** 2)
+    assert phases.left_out[0] == pytest.approx(along / (dim * phases.residual_variance), rel=1e-6)
+    line = predict_phases(draw_linear_task(1, 1e-9, None, 0), width=100, step_size=1e-3, noise=60.0, horizon=1.0)
+    boost = line.boost[0]
+    assert 0.01 < boost < 0.03
+    assert line.left_out[0] - 2 * boost == pytest.approx(np.expm1(2 * boost) / 2 - boost, rel=boost)
+
+
 def test_phases_of_the_published_setting() -> None:
     phases = predict_phases(draw_linear_task(20, 1.0, None, 0), width=1000, step_size=1e-3, noise=4.0)
     assert phases.escape_steps == pytest.approx(2 / (np.sqrt(1000) * 1e-6 * phases.residual_variance), rel=0.1)
@@ -481,6 +513,10 @@ def test_phases_of_the_published_setting() -> None:
     assert np.all(np.diff(phases.frobenius2) < 0)
     assert np.allclose(np.diff(phases.times), phases.times[-1] / 100)
     assert phases.escape_steps < phases.onset_steps == phases.last_event < phases.times[-1]
+    share = 1 - (1 - 0.051) ** 2 - 21 * 0.051**2  # (E|θ − θ*|² takes it off at every step: η(W'W + |a|²) = 0.051)
+    assert phases.neglected.relaxed * phases.escape_steps == pytest.approx(1 / share, rel=1e-4)
+    boost = np.interp(phases.onset_steps, phases.times, phases.boost)
+    assert phases.neglected.late == pytest.approx(boost / np.sqrt(20), rel=0.05)  # (nearly isotropic, still)
     silent = predict_phases(draw_linear_task(20, 1.0, None, 0), width=1000, step_size=1e-3, noise=0.0)
     assert np.isinf(silent.escape_steps)
     assert np.isinf(silent.onset_steps)
