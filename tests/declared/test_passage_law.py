@@ -599,6 +599,7 @@ def test_a_schedule_says_what_its_steps_do() -> None:
     for one in said:
         assert [x.name for x in one[MEAN_STEPS].conditions if not x.holds] == ["lost"]
         assert {x.place for x in one.values()} == {p + 1}
+        assert one[MEAN_STEPS].low < one[MEAN_STEPS].value < one[MEAN_STEPS].high
     (over,) = _of_all_rows(Rule(Power(size, 0.0, end=int(0.97 * way.found[p] / size))), {p: way}, law)
     assert (over.quantity, over.place) == (OF_SGD, p + 1)
     for quantity in (MEAN_STEPS, SPREAD_STEPS):

@@ -40,7 +40,7 @@ from theory.declared.emergence import (
     last_time,
 )
 from theory.declared.inputs import Inputs
-from theory.declared.known import Knowledge
+from theory.declared.known import Knowledge, Known
 from theory.declared.leap import leaps
 from theory.declared.linear_model import linear_model
 from theory.declared.linear_stability import edge, floor
@@ -466,6 +466,35 @@ def test_of_correlated_directions_intervals_hold_the_flow_of_all_rows() -> None:
             assert quantity == FITTED or (one.reasons == [] and one.high < 1.05 * one.low)
 
 
+def test_rows_that_tie_hold_the_flow_of_all_rows_whatever_rows_and_directions_are_called() -> None:
+    """Two rows lean as much to the first direction, and either may be the one that is left for the second."""
+    on, weights = np.array([[0.0995, 0.08, 0.02], [0.1, 0.02, 0.03], [0.01, 0.05, 0.04]]), np.array([1.0, 0.8, 0.6])
+    told = list[dict]()
+    for rows, places in (([0, 1, 2], [0, 1, 2]), ([2, 0, 1], [1, 2, 0])):
+        model = DeclaredModel(
+            Directions.orthonormal(Inputs.isotropic(400), 3),
+            Additive(H3, tuple(weights[places].tolist())),
+            two_homogeneous(H3, 3),
+            Rule(1e-3),
+        )
+        lean = on[rows][:, places]
+        start = Start((0.05 * np.hstack([lean, np.diag(np.sqrt(1 - np.sum(lean**2, axis=1)))]),))
+        entries = [x for x in emergence_module._by_rows(model, start) if isinstance(x, Known)]
+        told.append({(x.quantity, places[x.place - 1]): (x.value, x.low, x.high) for x in entries if x.place})
+        assert all(x.place for x in entries)
+    assert told[0].keys() == told[1].keys()
+    for key in told[0]:
+        np.testing.assert_allclose(told[0][key], told[1][key], rtol=1e-6, err_msg=str(key))
+    way = whole_flow(model, start)
+    for place, time in zip(places, way.found, strict=True):
+        _, low, high = told[0][FOUND, place]
+        assert low <= time <= high
+    assert np.ptp(told[0][FOUND, 0][1:]) < 0.05  # (whoever has the first)
+    assert told[0][FOUND, 1][1:] == pytest.approx(
+        (1 / (3 * 0.8 * 0.08), 1 / (3 * 0.8 * 0.05)), rel=0.06
+    )  # (leading order)
+
+
 @pytest.mark.parametrize("width", [16, 17])
 def test_up_to_sixteen_rows_are_followed_each_and_of_more_the_fastest(width: int) -> None:
     directions = Directions.orthonormal(Inputs.isotropic(400), 2)
@@ -507,6 +536,13 @@ def test_what_leaves_the_covariance_out_is_outside_the_intervals(spiked: tuple) 
     mean = model.inputs.trace / model.inputs.dim
     ratio = mean**-2  # of T ∝ 1/(Γ |X|^(J−2)) at J = 4, a direction of length 1
     assert not first.low <= ratio * times[first.place - 1] <= first.high
+
+
+def test_one_direction_sets_the_largest_step_whatever_it_is_called() -> None:
+    """Of two alike the one of less weight, which noise lets grow last."""
+    orders = ((1.0, 0.2), (0.2, 1.0))
+    bounds = [said(teacher_weights=x, student_width=6)[1].of_quantity(BOUND)[0] for x in orders]
+    assert [one.place for one in bounds] == [2, 1]
 
 
 def test_momentum_divides_times_and_multiplies_the_step() -> None:
