@@ -21,6 +21,7 @@ from theory import Activation, InitialState, InputError, Teacher
 from theory.core.curves import first_crossing
 from theory.core.hermite import hermite, z
 from theory.declared import emergence as emergence_module
+from theory.declared import whole_flow as whole_flow_module
 from theory.declared.additive import additive_parts
 from theory.declared.anisotropic_emergence import emergence_time
 from theory.declared.directions import Directions
@@ -1128,6 +1129,19 @@ def test_in_structured_inputs_rows_are_not_followed_by_themselves(monkeypatch: p
     assert any("too many to follow" in x.sentence for x in many.unknown)
     with pytest.raises(TypeError):  # (where fields have variance 1 they are)
         said(inputs="100", teacher_width=3, activation="h4", link="h4+0.1*h6")
+
+
+def test_where_the_flow_of_all_rows_is_not_followed_the_last_time_is_that_of_rows_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Of two rows and one direction, without a plateau, the other one hardly counts."""
+    resolved = resolve(
+        DeclaredProblem(inputs="100", activation="h2", link="h2+0.1*h4", student_width=2, teacher_width=1)
+    )
+    way = whole_flow(resolved.model, resolved.start)
+    monkeypatch.setattr("theory.declared.whole_flow._WORK", 0.0)
+    monkeypatch.setattr("theory.declared.whole_flow._way", whole_flow_module._way.__wrapped__)
+    assert last_time(resolved.model, resolved.start) == pytest.approx(float(way.fitted[0]), rel=0.02)
 
 
 @pytest.mark.slow

@@ -172,6 +172,16 @@ def test_below_the_bound_the_mean_of_sgd_is_valid_and_right_where_the_flow_is_no
     assert {x.split(":")[0] for x in beyond.reasons} == {"step size", "grown", "rare noise"}
 
 
+def test_of_a_light_row_alone_only_rare_samples_widen_what_is_said_of_the_mean() -> None:
+    """The flow's time is known to all digits, and the spread of SGD is no doubt of its mean: a tenth at most."""
+    bound = only(knowledge(LIGHT, 0.2, Rule(1e-9)), BOUND).value
+    found = knowledge(LIGHT, 0.2, Rule(0.1 * bound))
+    time, mean, spread = (only(found, name) for name in (FOUND, MEAN_STEPS, SPREAD_STEPS))
+    assert time.high < 1.00001 * time.low
+    assert spread.value > 0.5 * mean.value
+    assert mean.value / 1.1 < mean.low < mean.value < mean.high < 1.1 * mean.value
+
+
 def test_runs_that_turn_to_minus_e_are_found_there() -> None:
     """0.3h₃ − h₄ turns back at u = −0.07 and rests at −e, which is an end: the mean is a number."""
     problem = DeclaredProblem(
