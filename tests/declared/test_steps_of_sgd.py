@@ -849,6 +849,24 @@ def test_what_nobody_fits_moves_rows_along_its_own_direction_more_than_noise_doe
     assert told == pytest.approx(more, rel=1e-9)
 
 
+@pytest.mark.parametrize("batch", [1, 5])
+def test_rows_that_fit_nothing_rest_where_kicks_of_noise_make_up_for_what_they_take_off_themselves(batch: int) -> None:
+    """A squared norm r of h3 loses 4ηr² a step, and kicks of η²s²r/B(4 + 3(d − 1)) add to it; its loss is ½ r²."""
+    dim, noise, size, idle = 64, 0.2, 1e-4, 3
+    shape = {
+        "inputs": str(dim),
+        "activation": "h3",
+        "student_width": 1 + idle,
+        "teacher_weights": (1.0,),
+        "batch": batch,
+    }
+    resolved = resolve(DeclaredProblem(**shape, noise=noise, step_size=f"{size}"))
+    floor = only(predict(resolved.model, resolved.start), SGD_FLOOR)
+    told = next(x.value for x in floor.conditions if x.name == "idle")
+    rest = size * noise**2 / (4 * batch) * (4 + 3 * (dim - 1))
+    assert told * floor.value == pytest.approx(idle * rest**2 / 2, rel=0.02)
+
+
 @pytest.mark.parametrize(
     "given",
     [
