@@ -496,6 +496,23 @@ def test_rows_that_tie_hold_the_flow_of_all_rows_whatever_rows_and_directions_ar
     )  # (leading order)
 
 
+@pytest.mark.parametrize("order", [[0, 1, 2], [2, 0, 1]])
+def test_what_a_row_that_leans_away_does_not_fit_the_next_one_does(order: list[int]) -> None:
+    """It rests at −e, which has (1 − c²)/(1 + c²) of h4 + c h5; whatever rows are called."""
+    activation, lean = Activation.parse("h4+0.7*h5"), np.array([-0.3, 0.2, 0.1])[order]
+    directions = Directions.orthonormal(Inputs.isotropic(400), 1)
+    model = DeclaredModel(directions, Additive(activation, (1.0,)), two_homogeneous(activation, 3), Rule(1e-3))
+    start = Start((0.05 * np.hstack([lean[:, None], np.diag(np.sqrt(1 - lean**2))]),))
+    found = Knowledge.of(emergence_module._by_rows(model, start))
+    way = whole_flow(model, start)
+    (there,), (fitted,) = found.of_quantity(FOUND), found.of_quantity(FITTED)
+    assert order[way.rows[0]] == 0
+    assert there.low < way.found[0] < there.high < 1.01 * there.low
+    assert fitted.value == pytest.approx(way.fitted[0], rel=0.01)  # (that of row 1)
+    assert fitted.low < way.fitted[0] < fitted.high
+    assert {x.name for x in fitted.conditions if not x.holds} == {"tie", "parity"}
+
+
 @pytest.mark.parametrize("width", [16, 17])
 def test_up_to_sixteen_rows_are_followed_each_and_of_more_the_fastest(width: int) -> None:
     directions = Directions.orthonormal(Inputs.isotropic(400), 2)
