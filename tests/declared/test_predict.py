@@ -496,6 +496,26 @@ def test_rows_that_tie_hold_the_flow_of_all_rows_whatever_rows_and_directions_ar
     )  # (leading order)
 
 
+@pytest.mark.parametrize(("cosine", "comes"), [(0.6, True), (0.2, False)])
+def test_a_direction_beside_which_rows_rest_says_how_near_it_is_to_theirs(cosine: float, comes: bool) -> None:
+    """Two rows, three directions: the third is found on the way to the first one, if at all."""
+    grams, lean = np.eye(3), np.array([[0.1, 0.02, 0.03], [0.02, 0.1, 0.03]])
+    grams[0, 2] = grams[2, 0] = cosine
+    directions = Directions(Inputs.isotropic(400), grams[None])
+    model = DeclaredModel(directions, Additive(H3, (1.0, 0.8, 0.6)), two_homogeneous(H3, 2), Rule(1e-3))
+    on = lean @ np.linalg.inv(directions.roots[0][:, :3]).T
+    start = Start((0.3 * np.hstack([on, np.diag(np.sqrt(1 - np.sum(on**2, axis=1)))]),))
+    found = {x.place: x for x in Knowledge.of(emergence_module._by_rows(model, start)).of_quantity(FOUND)}
+    way = whole_flow(model, start)
+    assert [np.isfinite(x) for x in way.found] == [True, True, comes]
+    for p, time in enumerate(way.found, start=1):
+        assert found[p].low <= time <= found[p].high
+    near, rest = (next(x for x in found[3].conditions if x.name == name) for name in ("independent", "rest"))
+    assert near.value == pytest.approx(cosine**2)
+    assert (near.holds, rest.holds) == (not comes, not comes)
+    assert not [x for p in (1, 2) for x in found[p].conditions if x.name in ("independent", "rest")]
+
+
 @pytest.mark.parametrize("order", [[0, 1, 2], [2, 0, 1]])
 def test_what_a_row_that_leans_away_does_not_fit_the_next_one_does(order: list[int]) -> None:
     """It rests at −e, which has (1 − c²)/(1 + c²) of h4 + c h5; whatever rows are called."""
