@@ -516,6 +516,42 @@ def test_a_direction_beside_which_rows_rest_says_how_near_it_is_to_theirs(cosine
     assert not [x for p in (1, 2) for x in found[p].conditions if x.name in ("independent", "rest")]
 
 
+def test_heavy_rows_pull_at_one_that_passes_a_direction_beside_its_own() -> None:
+    """The flow of both is 0.24 % later there than the row alone, within what the pull of the other one leaves room for."""
+    grams = np.array([[1.0, 0.1, 0.6], [0.1, 1.0, 0.1], [0.6, 0.1, 1.0]])
+    directions = Directions(Inputs.isotropic(12), grams[None])
+    model = DeclaredModel(directions, Additive(H3, (1.0, 0.8, 0.6)), two_homogeneous(H3, 2), Rule(1e-3))
+    start = draw_start(directions, 2, seed=5)
+    (third,) = (x for x in rows_alone(model, start).of_quantity(FOUND) if x.place == 3)
+    time = whole_flow(model, start).found[2]
+    assert third.low < time < third.high < 1.03 * third.low
+    assert abs(time / third.value - 1) > 2 * ERROR
+
+
+def test_where_no_row_rests_no_condition_is_about_rest() -> None:
+    """Negative weights drive all rows back, whatever the directions have to do with each other."""
+    grams, lean = np.array([[1.0, 0.6, 0.0], [0.6, 1.0, 0.0], [0.0, 0.0, 1.0]]), 0.1 * np.ones((2, 3))
+    directions = Directions(Inputs.isotropic(400), grams[None])
+    model = DeclaredModel(directions, Additive(H4, (-1.0, -1.0, -1.0)), two_homogeneous(H4, 2), Rule(1e-3))
+    start = Start((np.hstack([lean, np.eye(2)]),))
+    found = Knowledge.of(emergence_module._by_rows(model, start)).of_quantity(FOUND)
+    assert [x.value for x in found] == [np.inf] * 3 == whole_flow(model, start).found.tolist()
+    assert not {x.name for one in found for x in one.conditions} & {"rest", "independent"}
+    assert not any(x.reasons for x in found)
+
+
+def test_where_the_only_other_row_may_have_to_fit_the_first_direction_the_second_has_no_end() -> None:
+    """Of h4 + 0.7 h5 the first row leans away, and does not fit what it finds."""
+    activation, on = Activation.parse("h4+0.7*h5"), np.array([[-0.3, 0.02], [0.02, 0.2]])
+    directions = Directions.orthonormal(Inputs.isotropic(400), 2)
+    model = DeclaredModel(directions, Additive(activation, (1.0, 1.0)), two_homogeneous(activation, 2), Rule(1e-3))
+    start = Start((0.05 * np.hstack([on, np.diag(np.sqrt(1 - np.sum(on**2, axis=1)))]),))
+    first, second = Knowledge.of(emergence_module._by_rows(model, start)).of_quantity(FOUND)
+    times = whole_flow(model, start).found
+    assert first.low < times[0] < first.high < 1.01 * first.low
+    assert second.low < times[1] < second.high == np.inf
+
+
 @pytest.mark.parametrize("order", [[0, 1, 2], [2, 0, 1]])
 def test_what_a_row_that_leans_away_does_not_fit_the_next_one_does(order: list[int]) -> None:
     """It rests at −e, which has (1 − c²)/(1 + c²) of h4 + c h5; whatever rows are called."""
