@@ -53,6 +53,11 @@ def trained(given: Problem) -> Problem:
     return replace(model, student=replace(model.student, trained=True)), start
 
 
+def weighted(given: Problem, second: tuple[float, ...]) -> Problem:
+    model, start = given
+    return replace(model, student=replace(model.student, second=second)), start
+
+
 def product_target() -> Problem:
     (model, start), (x, y) = problem("h1+h2", "committee"), symbols(2)
     return replace(model, target=Polynomial(x + x * y / 2 + y**2, 2)), start
@@ -263,8 +268,9 @@ def test_noise_that_pauses_kicks_half_as_much() -> None:
         spread_out("h3", "committee"),
         product_target(),
         problem("h3", "whitened", dim=40),
+        weighted(problem("h3", "committee", dim=40), (0.5, -0.7, 1.2)),
     ],
-    ids=["homogeneous", "committee", "trained", "inputs", "polynomial", "whitened"],
+    ids=["homogeneous", "committee", "trained", "inputs", "polynomial", "whitened", "second layer"],
 )
 def test_kicks_of_polynomials_are_those_of_a_step(given: Problem) -> None:
     """What the exact mean of one step adds to squared norms beside the flow; samples missed it fivefold, of h4.
