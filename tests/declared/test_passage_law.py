@@ -282,6 +282,16 @@ def test_curvature_of_linear_rows_is_what_they_share(rows: int) -> None:
     assert module._curvature(path_of(problem("h1", "committee", width=rows)), 1.0) == pytest.approx(rows, rel=1e-6)
 
 
+def test_curvature_is_the_largest_on_the_way() -> None:
+    """It grows with 2-homogeneous rows: until a time it is that of the last step before."""
+    path = path_of(problem("relu(z)"))
+    time = min(one for crossed in path.crossings.values() for *_, one in crossed)
+    steps = path.begins[path.begins < time]
+    held = [module._held(path.flow, path.flow.parts(path.state(t))) for t in steps[[0, -2, -1]]]
+    assert held[0] < 0.99 * held[1] < 0.99 * held[2]
+    assert module._curvature(path, time) == pytest.approx(held[2], rel=1e-9)
+
+
 def stands(rule: Rule) -> float:
     """The step size at which a linear row's error e, of gradient e, no longer shrinks: spectral radius 1 of its recursion."""
     beta = getattr(rule, "beta", 0.0)
