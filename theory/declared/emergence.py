@@ -115,7 +115,8 @@ class _Lag:
         late = self.ways[p].late(p, size_along(step_size, 1)) if p in self.ways else None
         if late is not None:
             later, parts = (float(steps_until(step_size, np.array([time + x]))[0][0]) - steps for x in late)
-            return later, parts**2 / steps, (small("lag", parts / steps, FLUCTUATIONS, _MOVED_BY),)
+            held = small("lag", parts / steps, FLUCTUATIONS, _MOVED_BY)
+            return (later, parts**2 / steps, (held,)) if held.holds else (0.0, 0.0, (held,))
         if p not in self.rows:
             text = "lag: gradients are as old as {:.2g} of these steps, and how much later that makes them is not known"
             return 0.0, 0.0, (small("lag", self.lag / steps, _OLD, text),)
