@@ -126,12 +126,10 @@ class Way:
         own, near = self.of_steps(p, size, batch), float(self.near[p])
         if own is None:
             return kicked(self._largest(p, size) * float(self.kicks[p])), passing(near)
-        # (How slow it is there is in the law; by what old gradients make it later, in its steps.)
-        wider, (late, _) = (
-            small("curvature", self.wider(p, size, batch), FLUCTUATIONS, _CURVED),
-            self.late(p, size) or (0, 0),
-        )
-        return scattered(float(self.found[p]) + batch * late, own), passing(near, _PASSED), wider
+        # (How slow it is there is in the law; by what old gradients make it later, if that is little, in its steps.)
+        wider, time = small("curvature", self.wider(p, size, batch), FLUCTUATIONS, _CURVED), float(self.found[p])
+        late, parts = (batch * x for x in self.late(p, size) or (0.0, 0.0))
+        return scattered(time + late * (parts <= FLUCTUATIONS * time), own), passing(near, _PASSED), wider
 
     def of_steps(self, p: int, size: Size, batch: int = 1) -> HittingLaw | None:
         """Mean and spread of SGD's time to direction p, to first order in the size over the batch; None where not known."""
