@@ -15,7 +15,7 @@ from theory import Activation, InputError
 from theory.core.quadrature import gauss_hermite, product_rule
 from theory.declared.all_rows import AllRows
 from theory.declared.directions import Directions
-from theory.declared.emergence import FOUND_STEPS, MEAN_STEPS, OF_SGD, SPREAD_STEPS, _of_all_rows
+from theory.declared.emergence import FOUND, FOUND_STEPS, MEAN_STEPS, OF_SGD, SPREAD_STEPS, _of_all_rows
 from theory.declared.flow import speed
 from theory.declared.inputs import Inputs
 from theory.declared.loss import Correlation
@@ -694,3 +694,18 @@ def test_momentum_scatters_as_its_effective_step() -> None:
     assert one is not None
     assert other is not None
     assert (other.mean, other.std) == (pytest.approx(one.mean / 4, rel=1e-3), pytest.approx(one.std / 4, rel=5e-3))
+
+
+def test_steps_of_a_row_that_rests_where_it_is_found_are_not_moved_by_old_gradients() -> None:
+    """One that leans to z1 and z2 alike: what is first order there is thousands of times the steps, and no number to add."""
+    model, start = on_a_sphere(problem("h2", "committee", width=1, dim=100), "projected")
+    x, y = symbols(2)
+    model = replace(model, target=Polynomial(x + x * y, 2), rule=Momentum(1e-6))
+    said = predict(model, start)
+    found = {one.place: one.value for one in said.of_quantity(FOUND)}
+    moved = [one for one in said.of_quantity(FOUND_STEPS) if "lag" in {x.split(":")[0] for x in one.reasons}]
+    assert moved
+    for one in moved:
+        assert one.value == pytest.approx(found[one.place] / 1e-6)
+        assert np.isnan([one.low, one.high]).all()
+    assert said.of_quantity(MEAN_STEPS) == []
