@@ -72,7 +72,7 @@ class Resolved:
     """A problem with its objects.
 
     Attributes:
-        phases: None where nothing is predicted: class labels, no noise, or too few training points to determine θ*.
+        phases: None where nothing is predicted: class labels, or too few training points to determine θ*.
         limit: largest stable step size; None likewise. steps: to run, None if there is no default.
     """
 
@@ -144,7 +144,7 @@ def resolve(problem: LinearProblem, simulation: Simulation | None = None) -> Res
     warnings = _excesses(problem, limit, what)
     phases = None
     stable = limit is not None and problem.step_size < limit
-    if noisy and stable and problem.sigma > 0 and not problem.linearised:
+    if noisy and stable and not problem.linearised:
         phases = predict_phases(
             task, width=problem.student_width, step_size=problem.step_size, noise=problem.sigma, batch=problem.batch
         )

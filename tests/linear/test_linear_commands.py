@@ -165,7 +165,18 @@ def test_a_sweep_of_predictions_marks_what_is_outside():
     assert set(valid(student_width=4, noise=2.0).values()) == {0.0}
     late = valid(student_width=100, noise=6.0)  # the error takes too long to settle, and SGD's onset is 14 ± 1 % later
     assert [name for name in late if late[name]] == ["stability_limit", "escape_bound"]
-    assert set(valid(student_width=100, noise=0.0).values()) == {0.0}
+    assert set(valid(student_width=100, noise=2.0, linearised=True).values()) == {0.0}
+
+
+def test_without_noise_nothing_leaves_the_lazy_regime():
+    """What is left of labels is nothing, and the error's too; the step's limit is that of any noise."""
+    shape = {"dim": 4, "train_size": 0, "step_size": 0.005, "student_width": 100}
+    clean, noisy = (resolve(LinearProblem(**shape, noise=x)).phases for x in (0.0, 2.0))
+    assert (clean.residual_variance, clean.lms_error, clean.decay_rate) == (0.0, 0.0, 0.0)
+    assert (clean.escape_steps, clean.escape_bound, clean.onset_steps) == (np.inf,) * 3
+    assert clean.stability_limit == noisy.stability_limit
+    data = MODEL.predict.data(resolve(LinearProblem(**shape, noise=0.0)))
+    assert data.valid.values.tolist() == [1.0] * data.valid.size
 
 
 @pytest.mark.slow
