@@ -23,11 +23,11 @@ from validation.judge.context import Context
 
 COST = 8
 
-_DIM, _ROWS, _WEIGHTS, _BATCH = 24, 3, (1.0, 0.7), 48
+_DIM, _ROWS, _WEIGHTS, _BATCH = 24, 3, (1.0, 0.7), 72
 #: Steps to the first direction by the flow, and how much longer a run is.
 _MANY, _LONG = 800, 1.3
 #: A schedule's first and last size over the even one, and its length over the steps by the even one.
-_RISES, _OVER = (0.4, 2.5), 1.5
+_RISES, _OVER = (0.7, 1.6), 1.5
 
 
 def _model(text: str, trained: bool) -> DeclaredModel:
@@ -83,7 +83,7 @@ def run_times_of_sgd(context: Context) -> Iterator[Part]:
             said,
             float(times.mean()),
             float(times.std(ddof=1) / np.sqrt(replicas)),
-            way.beyond(p, own, 0.0) / even,
+            way.beyond(p, own, 0.0) / (size(said) if callable(size) else even),
             wrong,
             "squares of shift and spread over the time, by which the first order of steps is off",
             name,
