@@ -48,8 +48,8 @@ from theory.prediction.validity import Condition
 ONSET_SHARE = 0.25
 #: What has phases.
 NEEDED = (
-    "real labels, the network itself and not its first-order expansion, more training points than dimensions and a stable step "
-    "size"
+    "real labels, the network itself and not its first-order expansion, more training points than dimensions and a stable "
+    "step size"
 )
 _TOLERANCE = 1e-6
 _NODES = 200
