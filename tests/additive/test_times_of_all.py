@@ -26,6 +26,7 @@ def drawn(text: str) -> tuple[tuple[Activation, Teacher, InitialState], Predicti
     return (activation, teacher, initial), prediction, additive_times(prediction, validity(prediction))
 
 
+@pytest.mark.slow_for("elu", "exp(-z**2/2)", "log(1+z**2)")
 @pytest.mark.parametrize("text", ["elu", "z/(1+exp(-z))", "exp(-z**2/2)", "tanh(z)", "log(1+z**2)"])
 def test_every_direction_has_the_time_of_the_coupled_flow(text: str) -> None:
     """As the simulator of the additive model integrates it, whose kernels are series; one task's times would be rejected."""

@@ -25,7 +25,8 @@ def _name(line: str) -> str:
 @pytest.mark.slow_for("simulate-64cd62", "simulate-24abf5", "predict-562835", "predict-311078", "predict-0c9784")
 @pytest.mark.slow_for("predict-e5419c", "compare-ba71ce", "predict-6b4446", "simulate-843480", "simulate-225296")
 @pytest.mark.slow_for("predict-b7d78a", "predict-8a5982", "predict-b5714c", "simulate-a753b7", "simulate-8cdf4b")
-@pytest.mark.slow_for("predict-2a80c3", "simulate-394f86")
+@pytest.mark.slow_for("predict-2a80c3", "simulate-394f86", "predict-b14223", "predict-cf42ef", "predict-b0532b")
+@pytest.mark.slow_for("predict-85e5a5", "predict-6b4c6d")
 @pytest.mark.parametrize("line", NUMBERS, ids=_name)
 def test_no_number_moves_unseen(line: str, tmp_path: Path) -> None:
     found = moved(NUMBERS[line], answer(line, tmp_path))

@@ -100,7 +100,7 @@ def test_runs_that_all_diverge_have_no_picture() -> None:
     assert "fewer than two replicas" in " ".join(case.judge(ran)[1])
 
 
-@pytest.mark.slow_for("near zero", "schedule")
+@pytest.mark.slow_for("near zero", "schedule", "rounding")
 @pytest.mark.parametrize(
     "given",
     [

@@ -100,6 +100,7 @@ def found_by(text: str, teacher: Teacher, rows: np.ndarray, end: float) -> np.nd
     return np.array([times[0] for times in done.t_events])
 
 
+@pytest.mark.slow_for("Max(z-1,0)-59.9")
 @pytest.mark.parametrize(("text", "cut"), [("tanh(6*z)", 6.265), ("Max(z-1,0)", 59.90)])
 def test_steep_and_bent_activations_are_found_when_their_own_equation_says(text: str, cut: float) -> None:
     """The same rows in vectors, with kernels from elsewhere; with the stored degrees alone the second comes at `cut`."""
@@ -142,6 +143,7 @@ def test_a_flow_that_leaves_too_much_out_is_not_judged() -> None:
     assert verdicts[0][1] == "the kernel of the flow misses 0.081 of Eσ'², more than 0.001"
 
 
+@pytest.mark.slow_for("tanh(6*z)-none")
 @pytest.mark.parametrize(("text", "said"), [("tanh(6*z)", "none"), ("1/(1+25*z**2)", "0.081")])
 def test_simulate_says_what_its_flow_leaves_out(text: str, said: str, command: Callable) -> None:
     small = ("--activation", text, "--dim", "20", "--teacher-width", "1", "--student-width", "1", "--time", "0.1")

@@ -74,6 +74,10 @@ def test_one_problem_has_one_answer(place: int) -> None:
         np.testing.assert_allclose((one.value, one.low, one.high), (same.value, same.low, same.high), rtol=1e-6)
 
 
+@pytest.mark.slow_for(
+    "h4 + 0.5-0.8*h4(z1) + 0.5*h4(z2) + 0.65-h4 + 0.5-weights2",
+    "h4-0.3*h3(z1) + 0.7*h4(z1) + 0.15*h3(z2) + 0.35*h4(z2)-0.3*h3 + 0.7*h4-weights4",
+)
 @pytest.mark.parametrize(
     ("activation", "text", "link", "weights"),
     [

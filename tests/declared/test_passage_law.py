@@ -71,6 +71,7 @@ def path_of(given: Problem) -> module._Path:
     return module._Path(flow, watch.steps, watch.found)
 
 
+@pytest.mark.slow_for("whitened", "product", "decay", "committee")
 @pytest.mark.parametrize(
     "given",
     [
@@ -209,6 +210,7 @@ STEPPED = {
 }
 
 
+@pytest.mark.slow_for("eigenvalues--False")
 @pytest.mark.parametrize(
     ("given", "kind", "rises"),
     [
@@ -506,6 +508,7 @@ def test_kicks_move_times_as_products_of_rows_that_grow(given: Problem) -> None:
     assert (times[0] - times[1]) / (2 * size) == pytest.approx(later, rel=0.01)
 
 
+@pytest.mark.slow_for("homogeneous")
 @pytest.mark.parametrize(
     "given",
     [
@@ -561,6 +564,7 @@ def test_beyond_its_own_time_no_interval_of_steps_is_stated(share: float, stated
     assert not any(x.startswith("schedule") for x in one.reasons)
 
 
+@pytest.mark.slow_for("True")
 @pytest.mark.parametrize("rises", [True, False])
 def test_mean_and_spread_of_sgd_by_a_schedule(rises: bool) -> None:
     """From .3 to 3 times the size on the way, and from 2.5 times by a power: as above. The spread of as many steady steps of

@@ -211,6 +211,7 @@ def test_what_is_found_pulls_a_row_back_from_a_leap_of_two(share: float, found: 
     assert (value(known, "leap"), reasons(known)) == ((2, []) if found else (1, ["never"]))
 
 
+@pytest.mark.slow_for("given1")
 @pytest.mark.parametrize("given", [
     {"activation": "h4", "teacher_weights": (1.0, -0.5)},
     {"activation": "h4", "teacher_weights": (1.0, -1.0), "student": "committee"},
@@ -266,6 +267,7 @@ TURNED = [
 ]
 
 
+@pytest.mark.slow_for("terms8-False-1", "terms13-False-19")
 @pytest.mark.parametrize(
     ("terms", "shared", "seed"),
     [

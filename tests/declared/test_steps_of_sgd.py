@@ -450,6 +450,7 @@ def test_the_largest_step_holds_where_its_second_order_is_that_of_real_steps(
         assert abs(more - left) < 4 * error
 
 
+@pytest.mark.slow_for("weights2-0.8-0.7", "weights3-0.0--0.7")
 @pytest.mark.parametrize(
     ("weights", "noise", "overlap"),
     [((1.0,), 0.0, 0.7), ((1.0, 0.7), 0.0, 0.7), ((1.0, 0.7), 0.8, 0.7), ((-1.0, 0.7), 0.0, -0.7)],
@@ -696,6 +697,7 @@ def test_at_the_largest_step_noise_undoes_the_growth_of_a_row_of_a_committee(
     assert rates[row] / largest_at_the_start(model, start) == pytest.approx(found, abs=4 * error + 0.03 * found)
 
 
+@pytest.mark.slow_for("0.95-outside1")
 @pytest.mark.parametrize(("cosine", "outside"), [(0.0, []), (0.95, ["independent"])])
 def test_rows_along_directions_that_are_nearly_one_hold_less_and_that_is_said(
     cosine: float, outside: list[str]
@@ -733,6 +735,7 @@ def test_a_committee_heavier_than_its_target_has_a_largest_step_by_its_rest_alon
     assert resolved.model.rule.step_size == pytest.approx(bound.value / 4, rel=0.05)
 
 
+@pytest.mark.slow_for("1e-5-outside1")
 @pytest.mark.parametrize(("size", "outside"), [("0.0003", ["step size"]), ("1e-5", [])])
 def test_a_step_of_a_committee_beyond_the_largest_is_said(size: str, outside: list[str]) -> None:
     """At it SGD's loss is .652, its flow's .625."""
@@ -914,6 +917,9 @@ def test_steps_are_known_of_noise_that_is_the_same_at_every_step(
         assert not steady or bound.value < 0.9 * only(clean, BOUND).value
 
 
+@pytest.mark.slow_for(
+    "light relu-3-0.002-None-doubted4", "h1+0.8*h2-3-0.001-0.5-doubted3", "relu-3-0.008-None-doubted2"
+)
 @pytest.mark.parametrize(
     ("activation", "seed", "size", "noise", "doubted"),
     [
