@@ -102,8 +102,8 @@ def path_of(given: Problem) -> module._Path:
     ],
 )
 def test_costates_are_slopes_of_the_time(given: Problem) -> None:
-    """-λ beside central differences of the flow's own time, over displaced rows in coordinates; λ·F is 1 at the start. (Slopes
-    are 26 to 1460 times what may be absolute.)
+    """-λ beside central differences of the flow's own time, over displaced rows in coordinates and a displaced second layer
+    that is trained; λ·F is 1 at the start. (Slopes are 26 to 1460 times what may be absolute.)
     """
     (model, start), rng = given, np.random.default_rng(0)
     model = replace(model, rule=replace(model.rule, step_size=1.0))
@@ -124,7 +124,12 @@ def test_costates_are_slopes_of_the_time(given: Problem) -> None:
             directions = np.zeros((len(root), x.shape[1]))
             directions[:, : min(root.shape[1], x.shape[1])] = root[:, : x.shape[1]]
             slope -= float(np.sum((G[i] @ x + M[i] @ directions) * y))
-        times = [whole_flow(model, moved(start, by, sign * step, unit)).found[p] for sign in (1, -1)]
+        of_layer = rng.standard_normal(len(layer)) * model.student.trained
+        slope -= float(layer @ of_layer)
+        times = []
+        for way in (step, -step):
+            made = replace(model.student, second=tuple((second + way * of_layer).tolist()))
+            times.append(whole_flow(replace(model, student=made), moved(start, by, way, unit)).found[p])
         assert (times[0] - times[1]) / (2 * step) == pytest.approx(slope, rel=0.02, abs=0.01 * time)
 
 
@@ -713,3 +718,22 @@ def test_steps_of_a_row_that_rests_where_it_is_found_are_not_moved_by_old_gradie
         assert one.value == pytest.approx(found[one.place] / 1e-6)
         assert np.isnan([one.low, one.high]).all()
     assert not said.of_quantity(MEAN_STEPS)
+
+
+def test_steps_of_the_flow_by_momentum_are_later_by_what_descents_are() -> None:
+    """Than those of plain steps of the same effective size, from 400 and 800 to the limit of many."""
+    model, start = problem("erf(z)", "committee")
+    rules = (Rule(1.0), Momentum(1.0, beta=0.75))
+    p, later, found = 0, [], []
+    for steps in (400, 800):
+        taken = []
+        for rule in rules:
+            size = float(whole_flow(replace(model, rule=rule), start).found[p]) / steps
+            taken.append(replace(model, rule=replace(rule, step_size=size, batch=10**6)))
+        said = [next(x for x in predict(one, start).of_quantity(FOUND_STEPS) if x.place == p + 1) for one in taken]
+        assert [one.reasons for one in said] == [[], []]
+        later.append(said[1].value - said[0].value)
+        plain, old = (descent(one, start, p) for one in taken)
+        found.append(old - plain)
+    assert later[1] == pytest.approx(2 * found[1] - found[0], rel=0.01)
+    assert later[1] > age(rules[1]) + 1

@@ -170,7 +170,6 @@ def test_momentum_is_as_much_faster_as_its_speed() -> None:
     for p, (time, one) in enumerate(zip(fast.found.tolist(), said, strict=True)):
         late = fast.late(p, 1e-5)
         assert late is not None
-        assert one.value == pytest.approx((time + late[0]) / 1e-5)
         assert one.value > time / 1e-5 + 3
         assert one.reasons == []
 

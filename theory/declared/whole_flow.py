@@ -55,7 +55,7 @@ AT_REST = "there all rows rest"
 MOVED_MEAN = 2.5
 #: What the second order of steps, and the scatter of overlaps, move a mean of SGD by, over the squares of what the first order
 #: moves it by and of its spread: of 158 times of random problems within the conditions, 96 runs each, 1.4 at most beyond two
-#: standard errors (2.6 of a second direction of relu), of 118 more, of single rows, spheres, momentum, schedules, decay, 6.6
+#: standard errors (2.6 of a second direction of relu), of 118 more, of single rows, spheres, momentum, schedules, decay, 7.0
 #: (a second direction of sin(z) in 24 inputs, whose scatter does more than its kicks). And by which share, over that of the
 #: time in the condition, a spread is less (1.6; 5.7 of a second direction, whose spread stops growing with the step) and more
 #: (1.3). The last 81 of the 158 were drawn after the spread's were chosen.
@@ -219,7 +219,7 @@ def _way(
 
 def _near(sooner: np.ndarray, found: np.ndarray, later: np.ndarray) -> np.ndarray:
     """`Way.near` of times at a tenth below a level, at it, and above."""
-    with np.errstate(invalid="ignore"):  # (of what is there at once, or never)
+    with np.errstate(invalid="ignore", divide="ignore"):  # (of what is there at once, or never)
         far = np.maximum(found - sooner, later - found) / found
     return np.where(found > 0, far, 0.0)
 
