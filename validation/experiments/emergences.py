@@ -20,6 +20,4 @@ def emergences(
         return bool(np.all(squared_correlations(model, overlap, gram)[:, p] >= 0.5))
 
     run = declared_sgd(model, start, steps=steps, replicas=replicas, seed=seed, until=found, saves=saves)
-    size = model.rule.step_size
-    end = float(np.sum(size(np.arange(steps)))) if callable(size) else steps * size
-    return np.minimum(emergence_times(model, run.dataset)[:, p], end)
+    return np.minimum(emergence_times(model, run.dataset)[:, p], float(run.dataset["time"][-1]))
