@@ -4,7 +4,14 @@ import numpy as np
 import pytest
 
 from theory import InputError
-from theory.core.curves import crossing_time, first_crossing, linear_weights, located_crossing, log_slope
+from theory.core.curves import (
+    crossing_time,
+    first_crossing,
+    linear_weights,
+    located_crossing,
+    log_slope,
+    passed_between,
+)
 
 
 def test_a_level_is_passed_between_samples() -> None:
@@ -49,6 +56,12 @@ def test_a_crossing_of_a_function_is_located_in_its_interval() -> None:
     assert located_crossing(times, times**2, 2.0, lambda t: t**2) == pytest.approx(np.sqrt(2), rel=1e-10)
     assert located_crossing(times, times**2 + 2, 2.0, lambda t: t**2 + 2) == 0.0
     assert located_crossing(times, times**2, 10.0, lambda t: t**2) == np.inf
+
+
+def test_where_rounding_says_that_a_level_is_passed_already_or_not_yet_it_is_passed_at_that_end() -> None:
+    assert passed_between(lambda t: t - 2.0, 1.0, 4.0) == pytest.approx(2.0, rel=1e-10)
+    assert passed_between(lambda t: 1e-16 + 0 * t, 1.0, 4.0) == 1.0
+    assert passed_between(lambda t: -1e-16 + 0 * t, 1.0, 4.0) == 4.0
 
 
 def test_slopes_are_those_of_power_laws_and_of_weighted_least_squares() -> None:

@@ -52,8 +52,16 @@ def located_crossing(
     above = np.flatnonzero(values >= level)
     if above.size == 0 or above[0] == 0:
         return float(times[0]) if above.size else np.inf
-    ends = times[above[0] - 1], times[above[0]]
-    return float(scipy.optimize.brentq(lambda time: curve(time) - level, *ends, **tolerance))
+    return passed_between(lambda time: curve(time) - level, times[above[0] - 1], times[above[0]], **tolerance)
+
+
+def passed_between(excess: Callable[[float], float], before: float, now: float, **tolerance: float) -> float:
+    """Where an `excess` that rises from below 0 to 0 or above between two times is 0. Where it is so flat that rounding has
+    another say of an end than they who saw it pass, it is that end.
+    """
+    if excess(before) >= 0:
+        return float(before)
+    return float(now) if excess(now) <= 0 else float(scipy.optimize.brentq(excess, before, now, **tolerance))
 
 
 def linear_weights(columns: np.ndarray, importance: np.ndarray | None = None) -> np.ndarray:

@@ -33,6 +33,7 @@ from functools import lru_cache
 
 import numpy as np
 
+from theory.core.curves import passed_between
 from theory.core.errors import InputError
 from theory.declared.all_rows import AllRows
 from theory.declared.flow import speed
@@ -222,13 +223,12 @@ class _Path:
         there = int(np.argmax(above >= 0))
         if not there:
             return np.inf
-        import scipy
 
         def level(time: float) -> float:  # (by one step's own formula: the next one's may begin a rounding above)
             return float(np.abs(self.flow.correlations(self.steps[there - 1][2](time)))[row, p] - FOUND)
 
         begin, end, _ = self.steps[there - 1]
-        return end if level(end) < 0 else float(scipy.optimize.brentq(level, begin, end))
+        return passed_between(level, begin, end)
 
 
 @dataclass(frozen=True, eq=False)

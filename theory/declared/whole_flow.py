@@ -14,6 +14,7 @@ from functools import cache, lru_cache, partial
 import numpy as np
 import scipy
 
+from theory.core.curves import passed_between
 from theory.core.errors import InputError
 from theory.declared.all_rows import AllRows
 from theory.declared.directions import Directions
@@ -330,7 +331,7 @@ class _Watch:
         )
         for measure, level, times in measures:
             for p in np.flatnonzero(np.isinf(times) & (measure(y) >= level)):
-                times[p] = scipy.optimize.brentq(
+                times[p] = passed_between(
                     lambda t, p=p, measure=measure, level=level: measure(between(t))[p] - level, before, now
                 )
                 if times is self.found:
