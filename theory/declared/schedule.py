@@ -3,8 +3,9 @@ r"""Step sizes that change: $\eta_n$ for step $n=0,1,\dots$ Each is a function o
 Powers $\tfrac12<s\le1$ are those of Robbins and Monro 1951: $\sum\eta_n=\infty$, $\sum\eta_n^2<\infty$.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Protocol
 
 import numpy as np
@@ -12,8 +13,8 @@ import numpy as np
 from theory.core.arguments import check_positive, check_whole
 from theory.core.errors import InputError
 
-#: Steps of a schedule that are counted, one by one, and how many of them at a time.
-MOST_STEPS, _AT_ONCE = 3 * 10**7, 2**20
+#: Steps of a schedule that are counted, one by one; how many of them at a time; and between sums that are kept.
+MOST_STEPS, _AT_ONCE, _GROUP = 3 * 10**7, 2**20, 2**10
 
 
 class Schedule(Protocol):
@@ -87,6 +88,33 @@ def size_along(step_size: "float | Schedule", batch: int) -> Size:
     return along
 
 
+class _Sums:
+    """What the sizes of a schedule add up to, at the end of every so many steps, and the largest until then; more as asked."""
+
+    def __init__(self, schedule: Schedule) -> None:
+        self.schedule = schedule
+        self.last = min(getattr(schedule, "end", None) or MOST_STEPS, MOST_STEPS)
+        self.ends, self.largest = np.zeros(1), np.zeros(1)
+
+    def sizes(self, groups: np.ndarray) -> np.ndarray:
+        """Of the steps of these groups, (n, `_GROUP`); 0 after the last."""
+        steps = groups[:, None] * _GROUP + np.arange(_GROUP, dtype=float)
+        return np.where(steps < self.last, self.schedule(np.minimum(steps, self.last - 1)), 0.0)
+
+    def reach(self, time: float) -> None:
+        """Until the sizes add up to a time, or there are no more."""
+        while self.ends[-1] < time and (known := len(self.ends) - 1) * _GROUP < self.last:
+            more = min(known + 1, _AT_ONCE // _GROUP, -(-self.last // _GROUP) - known)
+            sizes = self.sizes(known + np.arange(more))
+            self.ends = np.append(self.ends, self.ends[-1] + np.cumsum(sizes.sum(axis=1)))
+            self.largest = np.append(self.largest, np.maximum.accumulate(sizes.max(axis=1)).clip(self.largest[-1]))
+
+
+@lru_cache(maxsize=8)
+def _sums(schedule: Schedule) -> _Sums:
+    return _Sums(schedule)
+
+
 def steps_until(step_size: "float | Schedule", times: np.ndarray) -> tuple[np.ndarray, float]:
     """Steps after which the step sizes add up to these times, of their shape, and the largest size until then.
 
@@ -94,16 +122,23 @@ def steps_until(step_size: "float | Schedule", times: np.ndarray) -> tuple[np.nd
     """
     if not callable(step_size):
         return times / step_size, float(step_size)
-    found = np.where(np.isnan(times), np.nan, np.inf)
-    last = min(getattr(step_size, "end", None) or MOST_STEPS, MOST_STEPS)
-    first, before, largest = 0, 0.0, 0.0
-    while first < last and np.any(open_ := np.isinf(found) & np.isfinite(times)):
-        count = min(first + 1024, _AT_ONCE, last - first)
-        sizes = step_size(np.arange(first, first + count, dtype=float)) + np.zeros(count)
-        sums = before + np.cumsum(sizes)
-        here = open_ & (times <= sums[-1])
-        at = np.searchsorted(sums, times[here])
-        found[here] = first + at + 1 - (sums[at] - times[here]) / sizes[at]
-        last_here = count - 1 if np.any(np.isinf(found) & np.isfinite(times)) else int(at.max())
-        first, before, largest = first + count, float(sums[-1]), max(largest, float(sizes[: last_here + 1].max()))
-    return found, largest
+    sums = _sums(step_size) if isinstance(step_size, Hashable) else _Sums(step_size)
+    found, asked = np.where(np.isnan(times), np.nan, np.inf), np.isfinite(times)
+    if not asked.any():
+        return found, 0.0
+    sums.reach(float(times[asked].max()))
+    here = asked & (times <= sums.ends[-1])
+    groups = np.maximum(np.searchsorted(sums.ends, times[here]) - 1, 0)
+    kinds, which = np.unique(groups, return_inverse=True)
+    sizes = sums.sizes(kinds)
+    reached = sums.ends[kinds][:, None] + np.cumsum(sizes, axis=1)
+    last = np.minimum(_GROUP, sums.last - kinds * _GROUP) - 1
+    # (A sum of sums may be a rounding above the same sizes one by one.)
+    at = np.array(
+        [min(np.searchsorted(reached[k], t), last[k]) for k, t in zip(which, times[here], strict=True)], dtype=int
+    )
+    found[here] = groups * _GROUP + at + 1 - (reached[which, at] - times[here]) / sizes[which, at]
+    if not here[asked].all():
+        return found, float(sums.largest[-1])
+    k = len(kinds) - 1
+    return found, float(max(sums.largest[kinds[k]], sizes[k, : at[which == k].max() + 1].max()))
