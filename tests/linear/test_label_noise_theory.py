@@ -128,12 +128,12 @@ def _broken_rates(self: Law, now: Residual) -> tuple[np.ndarray, float]:
     return first, np.trace(S) * (1 + np.trace(boost)) - np.trace(S @ boost)
 
 
-@pytest.mark.slow_for("observed-Gram matrix", "turning-Rotation", "__call__-Averaged flow")
+@pytest.mark.slow_for("observed-Gram matrix", "mixing-What rotations do", "__call__-Averaged flow")
 @pytest.mark.parametrize(
     ("method", "title"),
     [
         ("rates", "Rate of the first layer"),
-        ("turning", "Rotation"),
+        ("mixing", "What rotations do"),
         ("__call__", "Averaged flow"),
         ("observed", "Gram matrix"),
         ("forces", "Mean of the boosts"),
@@ -282,6 +282,40 @@ def test_a_coordinate_that_stands_for_many_is_as_many_coordinates() -> None:
         lambda k: _median_displacement(laws[k], start[k], later[k], boosts[k], width),
     ):
         assert sized(0) == pytest.approx(sized(1), rel=1e-10)
+
+
+def test_rotations_turn_what_little_data_keeps_to_where_it_decays() -> None:
+    """Six eigenvalues of Ĥ: at 20 000 steps 64 runs of the Gram matrix of [W a] have in the direction of most data what
+    rotations bring there, half as much again as without; the others have what they have.
+    """
+    values, dim, width, steps, runs = np.array([3.0, 1.0, 0.6, 0.45, 0.35, 0.25]), 6, 200, 20_000, 64
+    geometry = Geometry(np.diag(values), np.eye(dim)[1], np.ones(dim), 1.0)
+    start = fitted(geometry.target, dim, width)
+    law = Law(geometry, 0.4 * stability_limit(geometry, start.gram, start.norm2), 4.0, 1)
+
+    def predicted(mixed: float) -> np.ndarray:
+        def rate(_: float, y: np.ndarray) -> np.ndarray:
+            gram = y[:-1].reshape(dim, dim)
+            rate, other = law.layers(gram, y[-1])
+            return np.append(rate + (mixed - 1) * law.mixing(gram, law.relaxed(gram, y[-1])), other)
+
+        begin = np.append(start.gram, start.norm2)
+        end = scipy.integrate.solve_ivp(rate, (0, steps), begin, "LSODA", rtol=1e-7, atol=1e-9).y[:, -1]
+        return np.diagonal(law.observed(end[:-1].reshape(dim, dim), end[-1])[0])
+
+    rng = np.random.default_rng(0)
+    joint = rng.standard_normal((runs, width, dim + 1)) / np.append(dim**0.5 * np.ones(dim), width**0.5)
+    gram, boost = np.swapaxes(joint, 1, 2) @ joint, np.broadcast_to(np.eye(dim + 1), (runs, dim + 1, dim + 1)).copy()
+    for _ in range(steps):
+        x = rng.standard_normal((runs, dim)) * values**0.5
+        error = np.sum((gram[:, :dim, dim] - geometry.target) * x, axis=1) - law.noise * rng.choice([-1, 1], runs)
+        boost[:, :dim, dim] = boost[:, dim, :dim] = -law.step_size * error[:, None] * x
+        gram = boost @ gram @ boost
+    found = np.diagonal(gram, axis1=1, axis2=2)[:, :dim]
+    spread = found.std(axis=0, ddof=1) / runs**0.5
+    off, still = ((x - found.mean(axis=0)) / spread for x in (predicted(1.0), predicted(0.0)))
+    assert np.all(np.abs(off) < 3.5)
+    assert still[0] < -8
 
 
 def test_mean_alignment_against_random_neurons() -> None:

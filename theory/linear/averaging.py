@@ -21,7 +21,7 @@ from theory.core.matrices import function
 from theory.core.streams import stream
 from theory.linear import label_noise, law
 from theory.linear.label_noise import name
-from theory.linear.phases import Geometry, Law, Residual, State
+from theory.linear.phases import Geometry, Law, Residual, Rotations, State
 from theory.linear.sde import numbers, weight_sde
 
 #: Covariance of the boosts in the checks; what is left is of second order in it.
@@ -102,12 +102,14 @@ def rates_residual(which: str, claim: sp.Basic) -> sp.Expr:
     stiffness = gram + joint[:, -1] @ joint[:, -1] * np.eye(_DIM)
     boost, mean = SMALL * np.array([[1.0, 0.0], [0.0, 0.4]]), SMALL * np.array([0.7, -0.3])
     lean = function(shown["c"], (law.S, law.mean, law.eta))
+    still_error = _law(target).residual(gram, float(joint[:, -1] @ joint[:, -1]))
 
     def derived(size: float, rates: Callable[[Residual], tuple[np.ndarray, float]]) -> np.ndarray:
         error = size * stiffness @ boost @ stiffness
         second = (_NOISE**2 + np.trace(error)) * np.eye(_DIM) + 2 * error
         pulled = lean(second, size * mean[:, None], _STEP)
-        return _slow(joint, *rates(Residual(error, second, size * boost, 0.0)), pulled, shown["drift"])
+        state = replace(still_error, error=error, second=second, boost=size * boost)
+        return _slow(joint, *rates(state), pulled, shown["drift"])
 
     exact = _mean(lambda b: _slow_drift(joint @ scipy.linalg.expm(generator(b)), target), _boosts(boost, mean))
     still = _slow_drift(joint, target)
@@ -199,21 +201,60 @@ def means_residual(which: str, claim: sp.Basic) -> sp.Expr:
     return sp.Float(float(gap / np.max(np.abs(exact))))
 
 
-def turning_residual(_: str, claim: sp.Basic) -> sp.Expr:
-    r"""$E\,\Omega\Omega^\top$ of one step against the polar decomposition of $e^{\mathsf M_b}e^{-\eta\mathsf M_g}$."""
-    size = 1e-2
-    boost, second = size**2 * np.array([[1.0, 0.3], [0.3, 0.4]]), np.array([[0.9, -0.2], [-0.2, 0.5]])
-    total = np.zeros((_DIM, _DIM))
-    for b in _boosts(boost):
-        for g in _boosts(second):
-            both = scipy.linalg.expm(generator(b)) @ scipy.linalg.expm(-_STEP * generator(g))
-            size = np.real(scipy.linalg.sqrtm(both @ both.T))
-            rotation = np.real(scipy.linalg.logm(np.linalg.solve(size, both)))[:_DIM, :_DIM]
-            total += rotation @ rotation.T
-    exact = total / (2 * _DIM) ** 2
-    shown = function(claim, (law.S, law.boost, law.eta))(second, boost, _STEP)
-    code = _law(np.array([0.6, 0.0])).turning(Residual(np.zeros((_DIM, _DIM)), second, boost, 0.0))
-    return sp.Float(float(np.max(np.abs([shown - exact, code - exact])) / np.max(np.abs(exact))))
+def rotation_residual(_: str, claim: sp.Basic) -> sp.Expr:
+    """The rotation of two small boosts against the polar decomposition of their product."""
+    size = 1e-3
+    boosts = size * np.array([[[0.6], [-0.3]], [[0.2], [0.7]]])
+    both = scipy.linalg.expm(generator(boosts[0][:, 0])) @ scipy.linalg.expm(generator(boosts[1][:, 0]))
+    stretch = np.real(scipy.linalg.sqrtm(both @ both.T))
+    exact = np.real(scipy.linalg.logm(np.linalg.solve(stretch, both)))[:_DIM, :_DIM]
+    shown = function(claim, (law.first_boost, law.second_boost))(*boosts)
+    return sp.Float(float(np.max(np.abs(shown - exact)) / np.max(np.abs(exact))))
+
+
+def swept_residual(_: str, claim: sp.Basic) -> sp.Expr:
+    r"""Mean square of the area between two modes, exactly, in the limit of small steps; and as `Law` has it.
+
+    A mode is $x\leftarrow(1-k_i)x+\xi$, of variance $b_i$, $k_i=\eta\lambda_i$. With the area's growth
+    $\Delta=\frac12(xy'-yx')$ its product with xy has the stationary mean M, and its square grows by
+    $E(k_1-k_2)xyA+E\Delta^2$.
+    """
+    k1, k2 = (law.eta * x for x in (law.pace_i, law.pace_j))
+    noise1, noise2 = law.boost_i * (1 - (1 - k1) ** 2), law.boost_j * (1 - (1 - k2) ** 2)
+    spread = law.boost_i * law.boost_j
+    together = (
+        (k1 - k2) * (1 - k1) * (1 - k2) * spread + (1 - k1) * law.boost_i * noise2 - (1 - k2) * law.boost_j * noise1
+    ) / 2
+    product = together / (1 - (1 - k1) * (1 - k2))
+    square = ((k1 - k2) ** 2 * spread + law.boost_i * noise2 + law.boost_j * noise1) / 4
+    growth = sp.limit(sp.together(((k1 - k2) * product + square) / law.eta), law.eta, 0)
+    now = _law(np.array([0.6, 0.0])).residual(*_weights()[1:2], 0.8)
+    paces = np.linalg.eigvalsh(_weights()[1] + 0.8 * np.eye(_DIM))
+    variances = np.diagonal(now.rotations.frame.T @ now.boost @ now.rotations.frame)
+    known = dict(zip((law.pace_i, law.pace_j, law.boost_i, law.boost_j), (*paces, *variances), strict=True))
+    code = now.rotations.squares[0, 1] / float((law.eta * growth).subs({**known, law.eta: _STEP})) - 1
+    return sp.Add(sp.simplify(claim / law.eta - growth), sp.Float(code) if abs(code) > 1e-9 else 0)
+
+
+def mixing_residual(_: str, claim: sp.Basic) -> sp.Expr:
+    """The mean of G over rotations of independent planes, each either way; and `Law`'s, across θ*."""
+    size, frame = 1e-4, np.array([[1.0, 0.2, 0.0], [0.0, 0.9, 0.3], [0.4, 0.0, 1.1]])
+    squares = size * np.array([[0.0, 0.7, 0.2], [0.7, 0.0, 1.0], [0.2, 1.0, 0.0]])
+    gram, target = np.array([[3.0, 0.4, 0.6], [0.4, 1.7, -0.2], [0.6, -0.2, 0.8]]), np.array([0.3, 0.5, -0.2])
+    averaged = Law(Geometry(np.eye(3), target, np.ones(3), 1.0), _STEP, _NOISE, 1)
+    now = replace(averaged.residual(gram, 0.8), rotations=Rotations(frame, squares, np.ones(3)))
+    shown, gaps = function(claim, (law.rotation, law.G)), []
+    across = np.eye(3) - np.outer(target, target) / (target @ target)
+    for seen, code in ((np.eye(3), None), (across, averaged.mixing(gram, now))):
+        turns = []
+        for i, j in ((0, 1), (0, 2), (1, 2)):
+            plane = np.zeros((3, 3))
+            plane[i, j], plane[j, i] = np.sqrt(3 * squares[i, j]) * np.array([1, -1])
+            turns += [sign * seen @ frame @ plane @ frame.T @ seen for sign in (1.0, -1.0)]
+        exact = np.mean([scipy.linalg.expm(x) @ gram @ scipy.linalg.expm(-x) for x in turns], axis=0) - gram
+        found = [np.mean([shown(x, gram) for x in turns], axis=0), *([] if code is None else [code])]
+        gaps += [np.max(np.abs(x - exact)) / np.max(np.abs(exact)) for x in found]
+    return sp.Float(float(np.max(gaps)))
 
 
 #: What is shown, by the names that the checks use.
@@ -230,7 +271,9 @@ _SHOWN = {
     "A": law.NORM_RATE,
     "seen G": law.SEEN_GRAM,
     "seen A": law.SEEN_NORM,
-    "turning": law.TURNING,
+    "rotation": law.ROTATION,
+    "swept": law.SWEPT,
+    "mixing": law.MIXING,
 }
 
 
@@ -256,13 +299,9 @@ def derivation() -> Derivation:
         _step(f"{held}: norm of the second layer", r"\dot A", "A", flow, 1e-9),
         _step("Mean Gram matrix over the boosts", r"E_b\,G", "seen G", means, _RELATIVE),
         _step("Mean norm over the boosts", r"E_b\,A", "seen A", means, _RELATIVE),
-        _step(
-            "Rotation by boosts in different directions",
-            r"\Delta E\,\Omega\Omega^{\top}",
-            "turning",
-            turning_residual,
-            _RELATIVE,
-        ),
+        _step("Rotation by two boosts", r"\Omega", "rotation", rotation_residual, _RELATIVE),
+        _step("Mean square of rotations in a step", r"\Delta E\,\tilde\Omega_{ij}^2", "swept", swept_residual, 0.0),
+        _step("What rotations do to the Gram matrix", r"\Delta G", "mixing", mixing_residual, _RELATIVE),
     )
     flows = {
         **{"R": law.RATE, "R_a": law.OTHER_RATE, "q": law.FORCE, r"\mu": law.MEAN, "c": law.LEAN},

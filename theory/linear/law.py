@@ -16,6 +16,10 @@ inputs = sp.MatrixSymbol(r"\hat{H}", d, d)
 target, q, mean, lean, q_W, q_a = (
     sp.MatrixSymbol(name, d, 1) for name in (r"\theta^{*}", "q", r"\mu", "c", "q_W", "q_a")
 )
+first_boost, second_boost = sp.MatrixSymbol("b", d, 1), sp.MatrixSymbol("b'", d, 1)
+rotation = sp.MatrixSymbol("Omega", d, d)
+#: Of two modes of $\hat H^{1/2}\Lambda\hat H^{1/2}$: its eigenvalues, and the variances of the boosts along them.
+pace_i, pace_j, boost_i, boost_j = sp.symbols("lambda_i lambda_j b_i b_j", positive=True)
 _HALF = sp.Rational(1, 2)
 
 #: Mean drift of WWᵀ − aaᵀ over the boosts.
@@ -35,5 +39,8 @@ NORM_RATE = -(eta**2) * R_a * A + 2 * sp.Trace(target * q_a.T)
 #: Means of G and A over the boosts, from those of the slow manifold.
 SEEN_GRAM = G + A * boost + _HALF * (boost * G + G * boost) + target * mean.T + mean * target.T
 SEEN_NORM = A * (1 + sp.Trace(boost)) + sp.Trace(boost * G) + 2 * sp.Trace(target * mean.T)
-#: Growth of E ΩΩᵀ in a step: boosts in different directions compose to a rotation.
-TURNING = eta**2 / 4 * (sp.Trace(S) * boost + sp.Trace(boost) * S - boost * S - S * boost)
+#: Two boosts compose to a boost and a rotation; growth per step of its mean square in the plane of two modes, where it is
+#: half the area that boosts sweep; and what rotations of the inputs make of G, in the mean over them.
+ROTATION = _HALF * (first_boost * second_boost.T - second_boost * first_boost.T)
+SWEPT = 2 * eta * boost_i * boost_j * pace_i * pace_j / (pace_i + pace_j)
+MIXING = rotation * G * rotation.T - _HALF * (rotation * rotation.T * G + G * rotation * rotation.T)

@@ -21,9 +21,9 @@ _BOOSTED = 4.0
 #: slowest direction, of the error of θ at a tenth of that time: up to 1/31 5 % at most, 1/16 to 1/14 4-17 %, 1/3 17 %.
 _RELAXED = 1 / 30
 #: tr β/√d at the onset (d = 2 to 20), which comes early by up to 2 % until 0.1, 2-6 % at 0.12-0.14, 9-16 % at 0.17-0.19;
-#: beyond, none may be predicted. In sets of 7 to 24 points in d = 6, with S and β as they are: 0-6 % early until 0.1,
-#: 11-14 % at 0.11-0.15, 26-43 % at 0.25-0.36; beyond, some onsets that are predicted never come.
-_LATE = 0.1
+#: beyond, none may be predicted. In sets of 8 to 60 points in d = 5 to 24, with S and β as they are: 0-2 % early until
+#: 0.06, 9 % at 0.09, 5-18 % at 0.11-0.15, 47 % at 0.16 in d = 20; beyond, some onsets that are predicted never come.
+_LATE = 0.08
 #: Share by which κ in place of all fourth moments moves ϱ²: the rates follow it.
 _MOMENTS = 0.05
 #: Points per dimension from which κ can stand for all fourth moments of a set: it moves the limit by 1-2 %.

@@ -14,6 +14,11 @@ $e=\Lambda b+\tfrac32b\langle b,\theta^*\rangle+\tfrac12|b|^2\theta^*$, and e pu
 have the mean μ, which adds $Wca^\top+ac^\top W^\top$ to the drift of D,
 $$\mu=-\Lambda^{-1}\{\hat H^{-1}q/\eta+\tfrac32\beta\theta^*+\tfrac12\mathrm{tr}\beta\,\theta^*\},\quad
 c=\eta^2(\mathrm{tr}S-S)\mu,\quad q_W=q+\Lambda^{-1}Gc,\quad q_a=q-A\Lambda^{-1}c.$$
+D says of G all but how it is turned, and boosts in different directions compose to a rotation Ω, half the area that they
+sweep. In the modes of $\hat H^{1/2}\Lambda\hat H^{1/2}=V\lambda V^\top$, where $\beta=TbT^\top$, $T=\hat H^{1/2}V$, it is
+$T\tilde\Omega T^\top$ with $E\,\tilde\Omega_{ij}^2=2\eta b_ib_j\lambda_i\lambda_j/(\lambda_i+\lambda_j)$ a step. Across θ*
+it mixes directions of large G with those of small: $\dot G$ gains
+$E\{\Omega G\Omega^\top-\frac12(\Omega\Omega^\top G+G\,\Omega\Omega^\top)\}$.
 A finite training set enters through $\hat H=X^\top X/n$ and one number:
 $S=\sigma^2\hat H+\kappa\{\mathrm{tr}(\hat HC)\hat H+2\hat HC\hat H\}$, with κ the mean of
 $(x^\top\hat H^{-1}x)^2$ over d(d + 2) (its mean over training sets is n/(n + 2)). The largest step size and the error at the
@@ -25,11 +30,12 @@ import itertools
 from bisect import bisect_left
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 import scipy
+import sympy as sp
 
 from theory.core.arguments import check_positive, check_whole
 from theory.core.curves import located_crossing
@@ -137,6 +143,24 @@ class Geometry:
         return float(self.multiplicity @ np.diagonal(matrix))
 
 
+class Rotations(NamedTuple):
+    r"""Ω = TΩ̃Tᵀ of the inputs, with independent planes of modes.
+
+    Attributes:
+        frame: T = $\hat H^{1/2}V$, (D, D). squares: $E\,\tilde\Omega_{ij}^2$, (D, D). many: (D,) directions of a mode.
+    """
+
+    frame: np.ndarray
+    squares: np.ndarray
+    many: np.ndarray
+
+    def mean(self, matrix: np.ndarray) -> np.ndarray:
+        r"""$E\,\Omega X\Omega^\top$ of a symmetric X (D, D)."""
+        inside = self.frame.T @ matrix @ self.frame
+        found = np.diag(self.squares @ (self.many * np.diagonal(inside))) - self.squares * inside
+        return np.asarray(self.frame @ found @ self.frame.T)
+
+
 @dataclass(frozen=True)
 class Residual:
     r"""Stationary least-squares error at fixed weights.
@@ -144,12 +168,14 @@ class Residual:
     Attributes:
         error: $C=E\,ee^\top$, $e=\theta-\theta^*$ (without the part that is due to drift). second: $S=E\,gg^\top$.
         boost: β = Λ⁻¹CΛ⁻¹. gain: share of the error that the error itself causes; 1 is the stability limit.
+        rotations: to which boosts in different directions compose in a step.
     """
 
     error: np.ndarray
     second: np.ndarray
     boost: np.ndarray
     gain: float
+    rotations: Rotations
 
 
 def _modes(geometry: Geometry, gram: np.ndarray, norm2: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -186,7 +212,14 @@ def residual(
     scaled = scale * np.where(np.isfinite(shape), shape, 0.0)
     second = scale * geometry.covariance + own * (turned * scaled) @ turned.T
     # (Λ⁻¹ is root V λ⁻¹ Vᵀ root.)
-    return Residual((flat * scaled) @ flat.T, second, (turned * (scaled / values**2)) @ turned.T, gain)
+    boost = scaled / values**2
+    swept = _swept_by()(step_size, boost[:, None], boost, values[:, None], values)
+    return Residual((flat * scaled) @ flat.T, second, (turned * boost) @ turned.T, gain, Rotations(turned, swept, many))
+
+
+@cache
+def _swept_by() -> Callable:
+    return sp.lambdify((shown.eta, shown.boost_i, shown.boost_j, shown.pace_i, shown.pace_j), shown.SWEPT, "numpy")
 
 
 def relaxing(
@@ -355,7 +388,7 @@ class Law:
         """
         seen, size, now = self.observed(gram, norm2)
         kicks = relaxing(self.geometry, seen, size, self.step_size, self.batch, now.error)
-        last = Residual(now.error, kicks, np.zeros_like(gram), now.gain)
+        last = replace(now, second=kicks, boost=np.zeros_like(gram))
         first, second = self.rates(last)
         of_force, trace = self._forces[0], self.geometry.trace
         force = of_force(gram + norm2 * np.eye(len(gram)), first, second, self._goal, self.step_size)
@@ -368,20 +401,16 @@ class Law:
         It is of first order in β in a direction of much data, but not in one of little, where S is small.
         """
         now, trace = self.relaxed(gram, norm2), self.geometry.trace
-        along = self._goal / np.linalg.norm(self._goal)
-        across = np.eye(len(gram)) - along @ along.T
-        rest = across @ gram @ across
+        rest = self._across @ gram @ self._across
         if len(gram) == 1:
             return trace(now.boost)
         return trace(rest @ np.linalg.solve(now.second, now.boost)) * trace(now.second) / trace(rest)
 
-    def turning(self, now: Residual) -> np.ndarray:
-        r"""Growth per step of $E\,\Omega\Omega^\top$: boosts in different directions compose to a rotation of the inputs.
-
-        $\Delta\Omega=\frac\eta2(bg^\top-gb^\top)$, so $\frac{\eta^2}4\{\beta\,\mathrm{tr}S+S\,\mathrm{tr}\beta-\beta
-        S-S\beta\}$.
-        """
-        return np.asarray(self._turning(now.second, now.boost, self.step_size))
+    def mixing(self, gram: np.ndarray, now: Residual) -> np.ndarray:
+        """What rotations across θ* take from directions of large G and give to others, per step, (D, D)."""
+        across = self._across
+        squares = across @ now.rotations.mean(across) @ across
+        return across @ now.rotations.mean(across @ gram @ across) @ across - (squares @ gram + gram @ squares) / 2
 
     def __call__(self, _: float, packed: np.ndarray) -> np.ndarray:
         state = State.of(packed, len(self.geometry.target))
@@ -391,7 +420,7 @@ class Law:
         layers = self._layers(state.gram, state.norm2, now, forces)
         pace = np.block([[-(eta**2) / 2 * first, forces.other], [forces.first.T, -(eta**2) / 2 * np.array([[second]])]])
         moved = pace + state.moved @ pace
-        return State(*layers, moved, self.turning(now)).packed
+        return State(*layers, moved, now.rotations.mean(np.eye(len(moved) - 1))).packed
 
     def layers(self, gram: np.ndarray, norm2: float) -> tuple[np.ndarray, float]:
         """Rates of G and A alone, which need nothing else."""
@@ -400,7 +429,7 @@ class Law:
 
     def _layers(self, gram: np.ndarray, norm2: float, now: Residual, forces: Forces) -> tuple[np.ndarray, float]:
         first, second = self.rates(now)
-        gram_rate = self._gram_rate(gram, first, self._goal, forces.first, self.step_size)
+        gram_rate = self._gram_rate(gram, first, self._goal, forces.first, self.step_size) + self.mixing(gram, now)
         return gram_rate, float(self._norm_rate(norm2, second, self._goal, forces.other, self.step_size))
 
     # The shown equations, compiled; a coordinate counts as often as the directions that it stands for in the first five.
@@ -414,13 +443,14 @@ class Law:
     def _rates(self) -> tuple[Callable, ...]:
         return tuple(function(x, (shown.S, shown.boost), self.geometry.trace) for x in (shown.RATE, shown.OTHER_RATE))
 
-    @cached_property
-    def _turning(self) -> Callable:
-        return function(shown.TURNING, (shown.S, shown.boost, shown.eta), self.geometry.trace)
-
     @property
     def _goal(self) -> np.ndarray:
         return self.geometry.target[:, None]
+
+    @cached_property
+    def _across(self) -> np.ndarray:
+        along = self._goal / np.linalg.norm(self._goal)
+        return np.eye(len(along)) - along @ along.T
 
     @cached_property
     def _forces(self) -> tuple[Callable, ...]:
@@ -456,8 +486,8 @@ class Phases:
         escape_bound: $T_1=384\sqrt{\ln m}/(\sigma^2\eta^2\sqrt m)$ of theorem 4.2, as printed, with σ²/b for batches of b.
         boost: (T,) tr β.
         left_out: (T,) relative size of what the rates leave out, $(\mathrm{tr}\beta)^2+\frac2d\mathrm{tr}\beta$: the second
-            order in β, and that S at the error that makes a boost is not its mean. (Rotations of the slow weights are left
-            out of G, too: at the published size they move it along θ* by less than tr β/20.)
+            order in β, and that S at the error that makes a boost is not its mean. (Rotations of the slow weights towards θ*
+            are left out of G, too: at the published size they move it along θ* by less than tr β/20.)
         onset_steps: when the mean absolute cosine with θ*, over neurons and runs, passes `onset_level`; 0 if fitting the
             labels has done so.
         times: (T,) steps at which the curves are given.
