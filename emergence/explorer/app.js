@@ -78,8 +78,8 @@ const bench = { problem: null, prediction: null, record: null, bound: null, know
 
 /** From the settings to everything that is shown. */
 function renew() {
-  const note = byId("note");
-  note.textContent = "";
+  const note = byId("note"), cut = state.own ? facts.own.leftOut : 0;
+  note.textContent = cut ? `The kernel of ${facts.own.name} is a series that leaves out ${shown(cut)} of Eσ′², the drift near alignment: flow and loss beyond one half are off.` : "";
   const empty = !state.own && !facts.degrees.some(j => state.mixture[j]);
   byId("shown").hidden = empty;
   if (empty) {

@@ -137,6 +137,18 @@ function quickNormals(seed) {
   };
 }
 
+// ------------------------------------------------------------------ kernels that are no polynomial
+
+/** Σ_k b_k T_k(2θ/π) at c = sin θ, by Clenshaw's recurrence; a cosine beyond ±1 is rounding and counts as ±1. */
+function inAngle([first, ...rest]) {
+  return c => {
+    const twice = (4 / Math.PI) * Math.asin(Math.min(1, Math.max(-1, c)));
+    let last = 0, before = 0;
+    for (let k = rest.length - 1; k >= 0; k--) [last, before] = [rest[k] + twice * last - before, last];
+    return first + (twice / 2) * last - before;
+  };
+}
+
 // ------------------------------------------------------------------ ordinary differential equations
 
 /** Stages of a step at most, and of stiffness times length what a page has patience for. */

@@ -14,6 +14,7 @@ from theory.core.defaults import HORIZON, SAFE_FRACTION
 from theory.core.indexed import k, q, t
 from theory.core.javascript import function, kernel, print_system
 from theory.core.streams import sequence
+from theory.declared.dual_kernel import MOST, chebyshev, left_out
 from theory.linear import label_noise
 from theory.linear.step import order_parameter_step
 from theory.one_task.diffusion import ARGUMENTS, one_task_laws
@@ -53,10 +54,17 @@ def systems() -> dict[str, str]:
 
 
 def kernels(own: Activation | None) -> dict[str, str]:
-    """φ and φ′: of a mixture, by its coefficients, and of an activation of its own."""
+    """φ and φ′: of a mixture, by its coefficients, and of an activation of its own, as simulated flows have it."""
     mixed, symbols = _mixture(DEGREES)
     found = {"mixture": kernel(mixed.dual, symbols, _ORDERS)}
-    return found if own is None else {**found, "own": kernel(own.dual, (), _ORDERS)}
+    return found if own is None else {**found, "own": _whole_kernel(own)}
+
+
+def _whole_kernel(own: Activation) -> str:
+    """By its stored degrees, or where these leave too much out by the series in the angle of `theory.declared.dual_kernel`."""
+    known = [chebyshev(own, order) for order in range(_ORDERS + 1)]
+    series = [f"inAngle({json.dumps(found.tolist())})" for found in known if found is not None]
+    return f"() => [{', '.join(series)}]" if series else kernel(own.dual, (), _ORDERS)
 
 
 def laws(own: Activation | None) -> dict[str, str]:
@@ -156,6 +164,7 @@ def facts(own: Activation | None) -> dict[str, Any]:
             "leading": float(own.leading),
             "parity": own.parity,
             "centred": own.squared_mean == 0,
+            "leftOut": left_out(own) if left_out(own) > MOST else 0.0,
         }
     return known
 

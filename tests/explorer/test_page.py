@@ -31,6 +31,7 @@ from emergence.prediction import directions
 from theory import Activation, InputError, Student, Teacher, draw_initial_state, overlap_flow
 from theory.core.numeric_sums import NumericSums
 from theory.declared.additive_times import AdditiveTimes
+from theory.declared.dual_kernel import MOST, left_out
 from theory.declared.rule import Rule
 from theory.linear.task import draw_linear_start, draw_linear_task
 from theory.one_task.diffusion import OneTaskDiffusion
@@ -235,6 +236,44 @@ def test_the_integrator_against_another_one(scripts: str) -> None:
     loss = lower(overlap_flow(activation)).observable("loss", last, {"a": teacher.a})
     assert found["loss"] == pytest.approx(float(loss), abs=1e-5)
     assert found["steps"] > 100
+
+
+@needs_node
+@pytest.mark.parametrize("steep", [8, 20])
+def test_a_steep_activation_has_its_whole_kernel(steep: int) -> None:
+    """Of exp(−bz²), of kernel ((1 + 2b)² − 4b²c²)^(−1/2): what 40 degrees leave out of the slope at parallel rows (b = 8:
+    0.15, b = 20: 0.57) is there up to what the page says, and a lone neuron fits when its two equations say.
+    """
+    own, weight, scale, overlap = Activation.parse(f"exp(-{steep}*z**2)"), 0.6, 1e-3, 0.1
+    whole, part = (1 + 2 * steep) ** 2, 4 * steep**2
+
+    def value(c: Any) -> Any:
+        return (whole - part * c**2) ** -0.5
+
+    def slope(c: Any) -> Any:
+        return part * c * (whole - part * c**2) ** -1.5
+
+    cosines = np.array([-1, -0.99, -0.6, 0, 0.3, 0.7, 0.95, 1])
+    body = f"""
+      const {{ phi }} = activationOf({{ mixture: {{}}, own: true }}), cosines = {cosines.tolist()};
+      return [...phi.map(f => cosines.map(f)), lonePath(phi, {weight}, {overlap}, {scale}).fitted, facts.own.leftOut];
+    """
+    values, slopes, fitted, left = run(page.core(own), body)
+    assert (left > 0) == (steep == 20) == (left_out(own) > MOST)
+    allowed = max(left, MOST)
+    np.testing.assert_allclose(values, value(cosines), rtol=allowed)
+    np.testing.assert_allclose(slopes, slope(cosines), rtol=allowed * 1.01, atol=1e-9)
+    assert float(own.kernel_at(1, 1)) < 0.9 * slope(1.0)
+
+    def rate(_: float, y: np.ndarray) -> list[float]:
+        u, r = y
+        return [weight * slope(u) * (1 - u**2), 4 * r * (weight * value(u) - r * value(1.0))]
+
+    def learned(_: float, y: np.ndarray) -> float:
+        return float(y[1] * y[0] ** 2 - weight / 2)
+
+    exact = solve_ivp(rate, (0, 1e5), [overlap, scale], "LSODA", events=learned, rtol=1e-9, atol=1e-12).t_events[0][0]
+    assert fitted == pytest.approx(exact, rel=1e-3)  # (what the method's steps of 1e-7 and the kernel's end leave)
 
 
 @needs_node
