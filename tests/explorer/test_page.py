@@ -242,7 +242,7 @@ def test_the_integrator_against_another_one(scripts: str) -> None:
 @pytest.mark.parametrize("steep", [8, 20])
 def test_a_steep_activation_has_its_whole_kernel(steep: int) -> None:
     """Of exp(−bz²), of kernel ((1 + 2b)² − 4b²c²)^(−1/2): what 40 degrees leave out of the slope at parallel rows (b = 8:
-    0.15, b = 20: 0.57) is there up to what the page says, and a lone neuron fits when its two equations say.
+    0.18, b = 20: 0.57) is there up to what the page says, and a lone neuron fits when its two equations say.
     """
     own, weight, scale, overlap = Activation.parse(f"exp(-{steep}*z**2)"), 0.6, 1e-3, 0.1
     whole, part = (1 + 2 * steep) ** 2, 4 * steep**2
