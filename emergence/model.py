@@ -107,6 +107,7 @@ class Simulation:
         cost: what a run takes at the least; None if nobody can say.
         checkpoints: the name of the folder that `run` keeps its checkpoints in, from the problem; None if it has none.
         compute: ``step`` or ``time``, and what one of it costs in the compute of the model's scaling laws; None if undeclared.
+        first: what ``predict`` says of the start of the first replica alone, where each has a start of its own.
     """
 
     name: str
@@ -122,6 +123,7 @@ class Simulation:
     compute: tuple[str, Callable[[Any], float]] | None = None
     curves: tuple[str, ...] = ()
     shown: Callable[[Any, Run], Run] = _as_it_is
+    first: frozenset[str] = frozenset()
 
     def done(self, resolved: Any, progress: Progress | None = None, folder: Any = None) -> Run:
         """A run. Raises `InputError` where the function `run` returns something else."""

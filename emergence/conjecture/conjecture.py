@@ -446,7 +446,8 @@ def _formulas(
         refuse(f"{where}: predict.curve is given, but quantity.measure is no slope: give predict.formula")
     known = {*offered(model), *found[0].symbols}
     if curve and not found[0].across:
-        known |= {"t", *AXES}
+        # (An option of that name says how long runs are, or of how many samples, which is no abscissa.)
+        known = (known - set(AXES)) | {"t", found[0].axis}
     theory = formula(f"{where}: predict.{key}", given[key], known)
     rivals = {name: formula(f"{where}: rivals.{name}", text, known) for name, text in sections["rivals"].items()}
     if not rivals:

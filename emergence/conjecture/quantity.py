@@ -154,7 +154,7 @@ class Quantity:
     ) -> float:
         """The same estimator on a predicted curve at the abscissae of a run. Raises `InputError` as `of_run` does."""
         x = self._axis(run, axes)
-        predicted = np.asarray(curve.value({**values, **dict.fromkeys(("t", *AXES), x)}), dtype=float)
+        predicted = np.asarray(curve.value({**values, **dict.fromkeys(("t", self.axis), x)}), dtype=float)
         return _slope(x, np.broadcast_to(predicted, x.shape), self.window)
 
     def _axis(self, run: "xr.Dataset", axes: Mapping[str, Axis]) -> np.ndarray:

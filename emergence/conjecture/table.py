@@ -15,7 +15,7 @@ import numpy as np
 
 from emergence.conjecture.conjecture import Conjecture, Point, pairs
 from emergence.conjecture.formula import Formula
-from emergence.conjecture.quantity import AXES, Axis, Quantity
+from emergence.conjecture.quantity import Axis, Quantity
 from emergence.conjecture.runs import Stopped
 from emergence.refusal import is_refusal, refuse
 from emergence.store import grid
@@ -433,8 +433,11 @@ def _abscissae(one: Quantity, runs: list[tuple[Point, Any]]) -> np.ndarray:
 
 def _says(conjecture: Conjecture, one: Quantity, runs: list[tuple[Point, Any]], theory: Formula) -> float:
     """What a theory says of one seed's number."""
-    values = [conjecture.symbols(point, one).values(_needed(theory, one)) for point, _ in runs]
-    if conjecture.curve and not one.across:
+    along = conjecture.curve and not one.across
+    names = tuple(name for name in theory.names if not along or name not in ("t", one.axis))
+    _check_start(conjecture, theory, names, runs[0][0])
+    values = [conjecture.symbols(point, one).values(names) for point, _ in runs]
+    if along:
         point, run = runs[0]
         return one.curve_slope(run, _axes(conjecture, point), theory, values[0])
     each = [theory.number(own) for own in values]
@@ -449,9 +452,15 @@ def _says(conjecture: Conjecture, one: Quantity, runs: list[tuple[Point, Any]], 
     return float(slope_weights(_abscissae(one, runs)) @ np.log(each))
 
 
-def _needed(theory: Formula, one: Quantity) -> tuple[str, ...]:
-    """Symbols of a formula that a problem gives; a curve's own are those of its axis."""
-    return tuple(name for name in theory.names if name not in ("t", *AXES) or name in one.symbols)
+def _check_start(conjecture: Conjecture, theory: Formula, names: Sequence[str], point: Point) -> None:
+    """Refuses what is known of one replica's start, where there are others that begin elsewhere."""
+    of_first = conjecture.simulation.first.intersection(names)
+    replicas = getattr(point.problem, "replicas", 1)
+    if of_first and replicas > 1:
+        refuse(
+            f"{theory.label} is {theory.text!r}: {min(of_first)} is of the first replica's start, and each of {replicas} "
+            "has its own: give data.replicas = 1, and seeds"
+        )
 
 
 def _allowed(conjecture: Conjecture, one: Quantity, runs: list[tuple[Point, Any]], predicted: float) -> float:

@@ -570,6 +570,7 @@ MODEL = Model(
             requires=lambda resolved: resolved.time and None,
             warn=_large,
             cost=_riccati_cost,
+            first=frozenset({"overlap2"}),
         ),
         Simulation(
             name="stiefel-sgd",
@@ -580,6 +581,7 @@ MODEL = Model(
             variables=(*_DATA, "diagonal", "risk"),
             curves=(*_DATA, "diagonal", "risk"),
             cost=_stiefel_cost,
+            first=frozenset({"overlap2"}),
         ),
     ),
     predict=Predictor(

@@ -507,6 +507,34 @@ def test_what_is_read_off_a_run(tmp_path: Path) -> None:
     assert set(row.measured) <= {0.0, 1.0}
 
 
+#: One row and one direction of z² − 1: G = t² is a logistic of rate 8 from the start's, up to the end of the run.
+LOGISTIC: dict[str, dict[str, Any]] = {
+    "problem": {"activation": "quadratic", "dim": 50, "teacher-weights": [1.0], "student-width": 1, "time": 0.3},
+    "quantity": {"measure": "level", "of": "diagonal"},
+    "predict": {"formula": "1/(1 + (1/overlap2 - 1)*exp(-8*time))"},
+    "rivals": {"another time": "1/(1 + (1/overlap2 - 1)*exp(-4*time))"},
+    "data": {"from": "riccati", "seeds": "0:4", "replicas": 1},
+    "judge": {"allowance": "none"},
+}
+
+
+def test_the_length_of_a_run_is_a_symbol_beside_the_abscissa_of_curves() -> None:
+    """A curve has the abscissa that its slope is in, and no other: steps in the place of times were another unit."""
+    (row,) = measured(**LOGISTIC)
+    np.testing.assert_allclose(row.measured, row.predicted, rtol=1e-9)
+    assert np.all(row.rivals["another time"] < 0.6 * row.predicted)
+    slope = {"measure": "slope", "of": "loss", "in": "step", "window": [8.0, 64.0]}
+    for curve in ("exp(-time)", "samples"):
+        with pytest.raises(InputError, match="is not understood"):
+            of_table(table(quantity=slope, predict={"curve": curve}, rivals={"none": "step"}), "here")
+
+
+def test_a_symbol_of_the_start_is_of_the_run_that_began_there() -> None:
+    """Replicas of the Riccati flow each have a start, of which theory is asked for the first."""
+    with pytest.raises(InputError, match=r"overlap2 is of the first replica's start, and each of 3 has its own: give"):
+        measured(**LOGISTIC | {"data": {"from": "riccati", "seeds": "0:4", "replicas": 3}})
+
+
 def test_a_curve_that_overflows_or_is_not_known_crosses_a_level_where_it_is_known_to() -> None:
     (quantity,) = of_table(table(quantity={"measure": "crossing", "of": "loss", "level": 1.0}), "here").quantities
     time = {"time": ("time", 1.0)}
