@@ -63,14 +63,15 @@ def engine_of(
     block: int,
     mistakes: Mistakes = NO_MISTAKES,
     data: np.ndarray | None = None,
+    scatter: int | None = None,
 ) -> "Exact | Ambient":
-    """The exact chain or explicit vectors, ready to run in blocks of `block` steps; `data` (n, d): see `Ambient`.
+    """The exact chain or explicit vectors, ready to run in blocks of `block` steps; `data` (n, d), `scatter`: see `Ambient`.
 
     Raises `InputError` for a given data set with method ``exact``, and as `Ambient` does.
     """
     if method == "exact" and data is not None:
         raise InputError("data are given as vectors, and the exact simulator has none: use method = ambient")
-    return Exact(model, start, block, mistakes) if method == "exact" else Ambient(model, start, mistakes, data)
+    return Exact(model, start, block, mistakes) if method == "exact" else Ambient(model, start, mistakes, data, scatter)
 
 
 def block_length(rule: Rule, width: int, steps: int, given: int | None = None, saves: int | None = None) -> int:
@@ -262,11 +263,19 @@ class Vectors(NamedTuple):
 class Ambient(_Replicas):
     """Explicit vectors of R^d, eigenspace after eigenspace, and in each in the coordinates of `Start`.
 
-    `data`: a data set (n, d) in place of one that is drawn. Raises `InputError` for one of another shape or with numbers that
-    are not finite, and for mistakes: those are of the exact chain.
+    `data`: a data set (n, d) in place of one that is drawn. `scatter`: seed of other coordinates outside the directions,
+    drawn uniformly (`Start.vectors`), which rules that work on coordinates see. Raises `InputError` for data of another shape
+    or with numbers that are not finite, and for mistakes: those are of the exact chain.
     """
 
-    def __init__(self, model: DeclaredModel, start: Start, mistakes: Mistakes, data: np.ndarray | None = None) -> None:
+    def __init__(
+        self,
+        model: DeclaredModel,
+        start: Start,
+        mistakes: Mistakes,
+        data: np.ndarray | None = None,
+        scatter: int | None = None,
+    ) -> None:
         wanted = (model.rule.samples, model.inputs.dim)
         if data is not None and (data.shape != wanted or not wanted[0] or not np.all(np.isfinite(data))):
             raise InputError(
@@ -276,7 +285,11 @@ class Ambient(_Replicas):
             raise InputError("mistakes are those of the exact simulator: leave them out with method = ambient")
         self.model, self.parts = model, parts_of(model)
         counts = model.inputs.multiplicities
-        rows = np.concatenate([start.padded(i, d) for i, d in enumerate(counts)], axis=1)
+        rows = (
+            np.concatenate([start.padded(i, d) for i, d in enumerate(counts)], axis=1)
+            if scatter is None
+            else start.vectors(model.directions, scatter)
+        )
         kinds = np.concatenate([rows[None], np.zeros((len(self.parts.rule.buffers), *rows.shape))])
         self.start = Vectors(jnp.asarray(kinds), jnp.asarray(np.asarray(model.student.second)))
         roots = model.directions.roots

@@ -66,7 +66,8 @@ def declared_sgd(
     r"""SGD of a declared model from `start`; replicas differ in their samples.
 
     Args:
-        method: ``exact`` (in law, any d) or ``ambient`` (explicit vectors of R^d, which runs any rule).
+        method: ``exact`` (in law, any d) or ``ambient`` (explicit vectors of R^d, which runs any rule: orthonormal directions
+            and eigenvectors lie on coordinate axes, the rest of the rows in coordinates that are drawn from `seed`).
         block_steps: steps that share a draw of samples' Gram matrix (default: 8 to 32 samples, and every save ends a
             block); the law is the same.
         loss: record the population loss, too (`declared_loss`), of models that have it in closed form.
@@ -88,7 +89,7 @@ def declared_sgd(
     if start.width != model.student.width:
         raise InputError(f"start has {start.width} rows, the student {model.student.width}: draw one for this student")
     block = block_length(rule, start.width, steps, block_steps, saves)
-    engine = engine_of(model, start, method, block, mistakes, data)
+    engine = engine_of(model, start, method, block, mistakes, data, scatter=seed if data is None else None)
     keys = replica_keys(seed, replicas, "declared SGD", method)
     told = Told("SGD", steps, progress, f", {replicas} replicas")
     if loss:

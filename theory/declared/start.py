@@ -44,6 +44,20 @@ class Start:
         part = self.coordinates[place]
         return np.pad(part, ((0, 0), (0, columns - part.shape[1])))
 
+    def vectors(self, directions: Directions, seed: int) -> np.ndarray:
+        r"""Rows of $R^d$ (m, d), eigenspace after eigenspace: what is outside the directions in a frame drawn uniformly.
+
+        Rules that work on coordinates (Adam, signs) see them: rows in the basis of `coordinates` have few that are not 0.
+        """
+        found = []
+        for place, d in enumerate(directions.inputs.multiplicities):
+            part = self.coordinates[place]
+            on = min(directions.count, d)
+            rest = part[:, on:]
+            frame = uniform_frame(streams.stream(seed, "declared start", "outside", place), d - on, rest.shape[1])
+            found += [part[:, :on], rest @ frame.T]
+        return np.concatenate(found, axis=1)
+
     def overlaps(self, directions: Directions) -> np.ndarray:
         r"""$\langle v_k^i,w_p^i\rangle$, (L, m, P)."""
         P = directions.count
@@ -59,6 +73,12 @@ class Start:
     def grams(self) -> np.ndarray:
         r"""$\langle v_k^i,v_l^i\rangle$, (L, m, m)."""
         return np.stack([part @ part.T for part in self.coordinates])
+
+
+def uniform_frame(rng: np.random.Generator, dim: int, count: int) -> np.ndarray:
+    """Orthonormal columns (dim, count), uniformly distributed: those of a Gaussian matrix, with the signs of its factor."""
+    frame, factor = np.linalg.qr(rng.standard_normal((dim, count)))
+    return np.asarray(frame * np.where(np.diag(factor) < 0, -1.0, 1.0))
 
 
 def draw_start(directions: Directions, width: int, scale: float = 1.0, seed: int = 0) -> Start:
