@@ -193,7 +193,7 @@ def parser(model: Model | None = None, named: bool = False, what: str = "") -> P
         description="Derive, predict, simulate and judge the learning dynamics of shallow networks under SGD.",
         epilog=EXIT_CODES,
     )
-    main.set_defaults(model=model)
+    main.set_defaults(model=model, named=named)
     main.add_argument("--version", action=_Version)
     main.add_argument("--print-completion", action=_Completion)
     # Not `required`: argparse would name the destination, not say which commands there are.

@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from emergence import config, console, output, pictures, table
+from emergence import config, console, models, output, pictures, table
 from emergence.arguments import problem_flags
 from emergence.cells import configuration, problem_of
 from emergence.commands.setup import check_uses, store_of
@@ -49,6 +49,7 @@ def run(arguments: argparse.Namespace) -> Result:
     folder = store_of(arguments, DEFAULT_STORE)
     missing = [cell for cell in cells if not (folder / cell.name).exists()]
     _check_texts(arguments.model, missing)
+    _check_model(arguments, simulation, axes)
     plan = merging.plan(everything[0].configuration, axes)
     if arguments.list:
         _forewarn(arguments.model, simulation, missing)
@@ -154,6 +155,19 @@ def _cells(
         Cell(point, configuration(model, simulation.name, _problem(model, base, point), keep))
         for point in grid.points(axes)
     ]
+
+
+def _check_model(arguments: argparse.Namespace, simulation: Simulation, axes: grid.Axes) -> None:
+    """Refuses a swept activation of which `predict` by itself speaks in another model's numbers."""
+    if arguments.named or simulation.name != "predict":
+        return
+    for activation in axes.get("activation", ()):
+        own = models.recognised(str(activation)) or models.default()
+        if own.name != arguments.model.name:
+            refuse(
+                f"--over activation: {shown(activation)} is predicted by the model {own.name}, the sweep by "
+                f"{arguments.model.name}: sweep it by itself, with --activation, or name one with --model"
+            )
 
 
 def _problem(model: Model, base: dict[str, Any], point: dict[str, Any]) -> Problem:
