@@ -76,7 +76,7 @@ class Start:
 
 
 def uniform_frame(rng: np.random.Generator, dim: int, count: int) -> np.ndarray:
-    """Orthonormal columns (dim, count), uniformly distributed: those of a Gaussian matrix, with the signs of its factor."""
+    """Orthonormal columns (d, k), d = `dim`, uniformly distributed: a Gaussian matrix's, with the signs of its factor."""
     frame, factor = np.linalg.qr(rng.standard_normal((dim, count)))
     return np.asarray(frame * np.where(np.diag(factor) < 0, -1.0, 1.0))
 

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cache, lru_cache, partial
+from typing import Any
 
 import numpy as np
 import scipy
@@ -331,9 +332,7 @@ class _Watch:
         )
         for measure, level, times in measures:
             for p in np.flatnonzero(np.isinf(times) & (measure(y) >= level)):
-                times[p] = passed_between(
-                    lambda t, p=p, measure=measure, level=level: measure(between(t))[p] - level, before, now
-                )
+                times[p] = passed_between(partial(_excess, measure, between, level, p), before, now)
                 if times is self.found:
                     self.rows[p] = np.abs(flow.correlations(y))[:, p].argmax()
         if before < self.left[1]:
@@ -363,6 +362,10 @@ class _Watch:
     def _leaving(self, y: np.ndarray) -> np.ndarray:
         """The largest over those of `Way.left`, in units in which `FOUND` is there, (3,)."""
         return self._largest(y).max() * FOUND / (LEFT**2 * np.array([0.9, 1.0, 1.1]))
+
+
+def _excess(measure: Callable, between: Callable, level: float, p: Any, time: float) -> float:
+    return float(measure(between(time))[p] - level)
 
 
 def _with_middles(nodes: np.ndarray) -> np.ndarray:
