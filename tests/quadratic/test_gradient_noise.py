@@ -61,6 +61,17 @@ def test_mean_of_the_largest_singular_value(rows: int, columns: int, off: float)
     assert largest_singular_value(columns, rows) == largest_singular_value(rows, columns)
 
 
+@pytest.mark.parametrize("rows", [100, 200, 400])
+def test_two_long_columns_have_the_mean_of_their_own_law(rows: int) -> None:
+    r"""Within .12 %, by quadrature of the density $(st)^{n-2}|s^2-t^2|e^{-(s^2+t^2)/2}$ of both singular values; the root of
+    the mean eigenvalue is larger than the mean root.
+    """
+    s, t = np.meshgrid(*[np.linspace(0.0, np.sqrt(rows) + 9, 1001)[1:]] * 2)
+    log = (rows - 2) * np.log(s * t) - (s**2 + t**2) / 2
+    density = np.abs(s**2 - t**2) * np.exp(log - log.max())
+    assert largest_singular_value(rows, 2) == pytest.approx(np.average(np.maximum(s, t), weights=density), rel=1.2e-3)
+
+
 def test_a_law_of_large_matrices_is_not_told_of_small_ones() -> None:
     with pytest.raises(InputError, match="rows × columns is 2 × 2"):
         largest_singular_value(2, 2)
