@@ -9,7 +9,7 @@ from scipy import integrate, optimize
 
 from theory import Activation, InputError, generative_exponent
 from theory.core.hermite import z
-from theory.declared.generative import LEAST, label_information, least_seen
+from theory.declared.generative import LEAST, Pieces, _preimages, label_information, least_seen
 from theory.declared.target import Additive, Lower
 from validation.claims.declared.generative_exponent import _BIN, _sampled
 from validation.experiments.links import three_valued
@@ -156,3 +156,12 @@ def test_the_error_of_bins_in_the_order_of_labels_is_their_scatter() -> None:
     draws = (np.random.default_rng(seed).standard_normal(2000 * _BIN) for seed in range(100))
     found = np.array([_sampled(three_valued(), 1, a)[:2] for a in draws])
     assert found[:, 0].std(ddof=1) / found[:, 1].mean() == pytest.approx(1, abs=4 / np.sqrt(2 * len(found)))
+
+
+def test_where_a_label_stands_still_it_has_no_density() -> None:
+    """Of a level the share is $e^{-x^2/2}/|f'(x)|$ where the label takes it with a slope; $z^3$ has none at 0."""
+    empty = np.zeros(0)
+    whole = Pieces(np.array([-2.0]), np.array([2.0]), empty.reshape(0, 2), empty)
+    ((*_, share, at),) = _preimages(lambda x: x**3, whole, np.array([0.0, 1.0, 27.0]))
+    assert at[:2] == pytest.approx([0, 1], abs=1e-12)
+    assert share == pytest.approx([0, np.exp(-0.5) / 3, 0], rel=1e-8)

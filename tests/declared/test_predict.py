@@ -1430,6 +1430,13 @@ def test_norms_of_rows_that_wait_follow_from_mean_and_decay(text: str, decay: fl
     np.testing.assert_allclose(risen(model, begin, np.inf), max(rate, 0) / (repelled * 0.01), rtol=1e-6)
 
 
+@pytest.mark.parametrize("time", [0.0, 3.0, np.inf])
+def test_a_row_that_is_not_in_the_output_keeps_its_norm(time: float) -> None:
+    link, directions = Activation.parse("h3"), Directions.orthonormal(Inputs.isotropic(96), 2)
+    model = DeclaredModel(directions, Additive(link, (0.63, 0.5)), committee(link, 2, (1.0, 0.0)), Rule(1e-6))
+    assert risen(model, draw_start(directions, 2, 0.1), time)[1] == 1
+
+
 def roads(text: str, scale: float, seed: int = 0) -> tuple[Any, ...]:
     """One problem; what is said of its emergences as the additive model, and by rows; its parts."""
     link, directions = Activation.parse(text), Directions.orthonormal(Inputs.isotropic(96), 2)

@@ -268,6 +268,13 @@ def test_the_limit_of_a_training_set_is_where_its_second_moments_grow(points: in
     assert below < 1 < above
 
 
+def test_powers_of_a_map_end_where_they_find_nothing_new() -> None:
+    """Of a multiple of the identity every matrix is an eigenvector, so that the second look is the last."""
+    looks = iter([3.0, 3.0])
+    assert training_set._largest(lambda x: next(looks) * x, np.diag([1.0, 2.0])) == pytest.approx(3.0)
+    assert not list(looks)
+
+
 @pytest.mark.parametrize("batch", [1, 4])
 def test_the_error_of_a_training_set_is_stationary(batch: int) -> None:
     task, stiffness, noise = draw_linear_task(5, 1.0, 6, 1), np.diag([3.4, 2.4, 2.9, 4.4, 1.4]), 2.0

@@ -17,6 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import xarray as xr
+from scipy.signal import correlate2d
 
 from dynamics.core.keys import stream_key
 from dynamics.networks import (
@@ -43,7 +44,7 @@ from dynamics.networks.labels import flipped
 from dynamics.networks.lazy_rich import CLEAN, NOISY, SAM
 from dynamics.networks.linearised import LinearState, expected_loss, linear_step, modes
 from dynamics.networks.merging import groups, merge_rows
-from dynamics.networks.residual import RESNET18, Folded, Unit, folded, trained_part
+from dynamics.networks.residual import RESNET18, Block, Folded, Unit, folded, trained_part
 from dynamics.networks.training import RECORDS, Trained, cross_entropy, evaluate
 from theory import InputError
 from theory.linear.label_flips import REPLACEMENTS, LabelFlips, derivation, variance_function
@@ -249,6 +250,22 @@ def test_resnet18_has_its_published_size() -> None:
     images = jax.ShapeDtypeStruct((2, 32, 32, 3), F32)
     logits, _ = eqx.filter_eval_shape(lambda n, x: n(x, True), shapes, images)
     assert logits.shape == (2, 10)
+
+
+@pytest.mark.parametrize("side", [False, True])
+def test_a_block_adds_what_comes_in_to_two_convolutions(side: bool) -> None:
+    """Of one channel, by SciPy's correlations; a shortcut of its own multiplies by 2 and adds 1."""
+    rng = np.random.default_rng(0)
+    (one, other), image = rng.standard_normal((2, 3, 3)), rng.standard_normal((5, 5))
+    layers = [
+        Folded(jnp.asarray(x)[None, None], jnp.full(1, b), 1)
+        for x, b in ((one, 0.3), (other, -0.2), (2 * np.eye(1), 1.0))
+    ]
+    found = Block(layers[0], layers[1], layers[2] if side else None)(jnp.asarray(image)[None, ..., None], False)[0]
+    hidden = np.maximum(correlate2d(image, one, "same") + 0.3, 0)
+    beside = 2 * image + 1 if side else image
+    expected = np.maximum(correlate2d(hidden, other, "same") - 0.2 + beside, 0)
+    np.testing.assert_allclose(found[0, ..., 0], expected, rtol=1e-5, atol=1e-5)
 
 
 def test_a_residual_network_starts_with_outputs_of_the_size_of_its_features() -> None:

@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+from scipy.optimize import brentq
 
 from dynamics.quadratic.stiefel_sgd import stiefel_sgd
 from emergence.models.quadratic import MODEL, QuadraticProblem, resolve
@@ -11,7 +12,8 @@ from theory import InputError, QuadraticModel, Teacher
 from theory.declared.known import Knowledge, Unknown
 from theory.quadratic.passage import passages
 from theory.quadratic.sgd_law import FOUND, LATE_LOSS, LATE_RISK, stiefel_law
-from theory.quadratic.stiefel import largest_step
+from theory.quadratic.stationary import mean_map
+from theory.quadratic.stiefel import largest_step, projected_risk
 from theory.quadratic.subspace import draw_subspaces
 
 SMALL = ["predict", "--model", "quadratic", "--dim", "128", "--teacher-width", "2", "--student-width", "2"]
@@ -90,6 +92,18 @@ def test_passages_near_the_late_level_or_of_great_steps_are_not_valid() -> None:
     first = known.of_quantity(FOUND)[0]
     assert "whole steps" in [x.name for x in first.conditions if not x.holds]
     assert all(one.reasons for one in known.of_quantity(LATE_RISK))
+
+
+def test_a_correction_by_a_third_leaves_its_square_to_the_next_order() -> None:
+    """One sample a step, d = 8: what is left out is to what corrects the fixed point's risk as that is to the risk."""
+    model, step_size, known = law_of(1, 2, 8, 0.6, 1)
+    (late,) = known.of_quantity(LATE_RISK)
+    (left,) = [one for one in late.conditions if one.name == "next order"]
+    at = brentq(lambda g: mean_map(np.array([[g]]), model, step_size).item() - g, 0.5, 1)
+    uncorrected = projected_risk(model.spectrum, np.array([[at]]))
+    assert uncorrected / late.value > 1.3
+    assert left.value == pytest.approx((uncorrected / late.value - 1) ** 2, rel=0.05)
+    assert not left.holds
 
 
 def test_a_direction_keeps_its_place_whatever_the_order_of_the_weights() -> None:
