@@ -38,6 +38,7 @@ from theory.declared.emergence import (
     OF_SGD,
     SPREAD_STEPS,
     TURNED_SHARE,
+    emergence,
     last_time,
 )
 from theory.declared.inputs import Inputs
@@ -1428,6 +1429,18 @@ def test_norms_of_rows_that_wait_follow_from_mean_and_decay(text: str, decay: fl
     np.testing.assert_allclose(risen(model, begin, time), mean, rtol=1e-5)
     np.testing.assert_array_equal(risen(model, begin, 0.0), 1)
     np.testing.assert_allclose(risen(model, begin, np.inf), max(rate, 0) / (repelled * 0.01), rtol=1e-6)
+
+
+def test_steps_are_as_much_fewer_as_more_than_the_time_of_the_flow() -> None:
+    """By the share that noise moves their mean by, which is a condition."""
+    link, directions = Activation.parse("h2"), Directions.orthonormal(Inputs.isotropic(60), 1)
+    model = DeclaredModel(directions, Additive(link, (1.0,)), two_homogeneous(link, 1), Rule(1e-4))
+    found = [x for x in emergence(model, draw_start(directions, 1, 1e-4, 1)) if isinstance(x, Known)]
+    flow, steps = (next(x for x in found if x.quantity == name) for name in (FOUND, FOUND_STEPS))
+    (moved,) = [x.value for x in steps.conditions if x.name == "fluctuations" and x.limit]
+    assert moved > 0.05
+    assert flow.low / (1e-4 * steps.low) == pytest.approx(1 + moved, rel=1e-9)
+    assert 1e-4 * steps.high / flow.high == pytest.approx(1 + moved, rel=1e-9)
 
 
 @pytest.mark.parametrize("time", [0.0, 3.0, np.inf])

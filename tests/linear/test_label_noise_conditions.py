@@ -6,10 +6,21 @@ import numpy as np
 import pytest
 import scipy
 
+from theory import InputError
 from theory.core.curves import first_crossing
 from theory.linear import training_set
 from theory.linear.fitting import fitted
-from theory.linear.phases import Geometry, Law, Phases, State, onset_level, predict_phases, residual, stability_limit
+from theory.linear.phases import (
+    Geometry,
+    Law,
+    Phases,
+    State,
+    _Course,
+    onset_level,
+    predict_phases,
+    residual,
+    stability_limit,
+)
 from theory.linear.task import LinearTask, draw_linear_start, draw_linear_task
 from theory.linear.training_set import largest_step, settled
 
@@ -266,6 +277,17 @@ def test_the_limit_of_a_training_set_is_where_its_second_moments_grow(points: in
         np.abs(np.linalg.eigvals(_map(task.inputs, stiffness, share * limit, batch))).max() for share in (0.999, 1.001)
     )
     assert below < 1 < above
+
+
+def test_a_flow_of_weights_that_have_grown_beyond_the_limit_says_so() -> None:
+    """Λ = mI/d + |a|²I and its limit 2/((d + 2)Λ): of twice the weights at 0.7 of it none has an error."""
+    geometry = Geometry.of(LinearTask(np.array([1.0, 0.0, 0.0])))
+    made = fitted(geometry.target, 3, 60)
+    course = _Course(Law(geometry, 0.7 * 2 / (5 * 21), 0.1, 1), made, 60)
+    course.go_on(1.0)
+    course.last *= 2
+    with pytest.raises(InputError, match="no stationary least-squares error"):
+        course.go_on(2.0)
 
 
 def test_powers_of_a_map_end_where_they_find_nothing_new() -> None:
