@@ -16,7 +16,7 @@ from theory import Activation
 from theory.declared.directions import Directions
 from theory.declared.inputs import Inputs
 from theory.declared.model import DeclaredModel
-from theory.declared.rule import Momentum, Muon, Rule
+from theory.declared.rule import Adam, Momentum, Muon, Rule
 from theory.declared.start import draw_start
 from theory.declared.student import committee
 from theory.declared.target import Additive
@@ -100,3 +100,29 @@ def test_a_small_data_set_is_fitted(monkeypatch: pytest.MonkeyPatch) -> None:
     assert np.all(np.diff(found, axis=1) < 0)
     monkeypatch.setattr(simulate, "BLOW_UP", 1e-3)
     assert np.isnan(fitted()).all()
+
+
+def test_adam_in_vectors_is_that_of_a_gradient_by_hand() -> None:
+    """Four steps on all of a data set, of ½(f − f*)² with σ = h₂: both averages are kept from step to step."""
+    rng, directions, h2 = (
+        np.random.default_rng(0),
+        Directions.orthonormal(Inputs.isotropic(4), 1),
+        Activation.parse("h2"),
+    )
+    x, second, size, beta, beta2 = rng.standard_normal((6, 4)), np.array([1.0, -0.5]), 0.05, 0.6, 0.8
+    rule = Adam(size, 6, samples=6, beta=beta, beta2=beta2)
+    given = DeclaredModel(directions, Additive(h2, (1.0,)), committee(h2, 2, (1.0, -0.5)), rule)
+    engine = engine_of(given, draw_start(directions, 2, 1.0, 3), "ambient", 1, data=x)
+    keys = replica_keys(0, 1, "data set")
+    begun = engine.begin(keys)
+    rows = np.asarray(begun.vectors.rows)[0, 0]
+    labels = ((x @ np.asarray(engine.space.directions)[0]) ** 2 - 1) / 2**0.5
+    mean = square = np.zeros_like(rows)
+    ended = engine.advance(keys)(begun, Stretch(0, 4, blocks=4))
+    for step in range(1, 5):
+        fields = x @ rows.T
+        delta = ((fields**2 - 1) / 2**0.5) @ second - labels
+        slope = second[:, None] * ((delta[:, None] * 2**0.5 * fields).T @ x) / 6
+        mean, square = beta * mean + (1 - beta) * slope, beta2 * square + (1 - beta2) * slope**2
+        rows = rows - size * (mean / (1 - beta**step)) / (np.sqrt(square / (1 - beta2**step)) + 1e-8)
+    np.testing.assert_allclose(np.asarray(ended.vectors.rows)[0, 0], rows, rtol=1e-5)
