@@ -12,6 +12,7 @@ import sympy as sp
 from scipy.integrate import solve_ivp
 
 from theory import Derivation, DerivationError, InputError
+from theory.core.matrices import at
 from theory.core.quadrature import gauss_hermite, product_rule
 from theory.linear import alignment, label_noise, oscillation, sam, sam_norm, sde
 from theory.linear import averaging as label_noise_averaging
@@ -171,6 +172,19 @@ def test_a_decay_law_of_sam_that_is_off_by_five_per_cent_is_noticed(monkeypatch:
     assert sam._one_step_residual(sam.DECAY) > 0.01
     for factor in (1, 1.05) if law == "slope_spread" else ():  # the code is not what is shown; both do not balance
         assert sam._spread_residual(factor * sam.SPREAD) > 0.01
+
+
+def test_the_length_that_sam_divides_by_is_that_of_the_gradient() -> None:
+    """Of the output a·Wx by differences, exact to rounding as it is linear in either layer."""
+    rng = np.random.default_rng(0)
+    first, second, x = rng.standard_normal((3, 2)), rng.standard_normal((3, 1)), rng.standard_normal((2, 1))
+    slopes = [
+        ((second + of_a).T @ (first + of_w) @ x - (second - of_a).T @ (first - of_w) @ x).item() / 2
+        for of_w, of_a in [(e.reshape(3, 2), 0) for e in np.eye(6)] + [(0, e.reshape(3, 1)) for e in np.eye(3)]
+    ]
+    shown = sam.derivation().steps[0].equation
+    length = at(shown.rhs, {sam.W: first, sam.a: second, sam.x: x})
+    assert float(shown.lhs.subs(sam.D, float(np.linalg.norm(slopes)))) == pytest.approx(float(length), rel=1e-12)
 
 
 def test_the_balance_of_sam_has_a_negative_root_that_is_no_spread(monkeypatch: pytest.MonkeyPatch) -> None:
