@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -194,6 +195,24 @@ def test_steps_of_a_schedule_add_up_as_known_sums_do(schedule: Schedule, sums: C
     for n, asked in zip(begun, times[2], strict=True):
         assert steps_until(schedule, np.array([asked, 0.0, np.inf]))[1] == max(schedule(0), schedule(n))
         assert size_along(schedule, 5)(np.array([asked])) == pytest.approx(schedule(n + 0.25) / 5, rel=1e-9)  # type: ignore[operator]
+
+
+@pytest.mark.parametrize("end", [1, 1500, 2048])
+def test_a_schedule_is_not_asked_beyond_its_end(end: int) -> None:
+    """A table has no more numbers."""
+
+    class Table:
+        sizes = np.full(end, 0.25)
+
+        def __init__(self, end: int) -> None:
+            self.end = end
+
+        def __call__(self, step: Any) -> Any:
+            return self.sizes[np.asarray(step, dtype=int)]
+
+    found, largest = steps_until(Table(end), np.array([end / 4, end / 4 + 0.1, 0.125]))
+    np.testing.assert_array_equal(found, [end, np.inf, 0.5])
+    assert largest == 0.25
 
 
 def test_a_schedule_that_is_over_or_says_one_number_is_counted_as_it_is() -> None:
