@@ -104,8 +104,7 @@ class _Sums:
     def reach(self, time: float) -> None:
         """Until the sizes add up to a time, or there are no more."""
         while self.ends[-1] < time and (known := len(self.ends) - 1) * _GROUP < self.last:
-            more = min(known + 1, _AT_ONCE // _GROUP, -(-self.last // _GROUP) - known)
-            sizes = self.sizes(known + np.arange(more))
+            sizes = self.sizes(known + np.arange(min(known + 1, _AT_ONCE // _GROUP)))
             self.ends = np.append(self.ends, self.ends[-1] + np.cumsum(sizes.sum(axis=1)))
             self.largest = np.append(self.largest, np.maximum.accumulate(sizes.max(axis=1)).clip(self.largest[-1]))
 
