@@ -586,6 +586,32 @@ def test_what_pauses_put_off_has_had_as_many_steps_with_noise() -> None:
     np.testing.assert_array_equal(paused.frobenius2, phases.frobenius2)
 
 
+@pytest.mark.parametrize("name", ["escape_steps", "half_steps"])
+def test_a_pause_that_may_come_before_a_time_puts_it_outside(name: str) -> None:
+    """Half of the runs are through before it and half after it: at a period 1 % above the escape 8856 of d = 6, m = 120,
+    σ = 2.2 16 runs of SGD took 13 100 ± 2500.
+    """
+    phases = predict_phases(draw_linear_task(3, 0.2, None, 0), width=80, step_size=4e-3, noise=2.0, points=3)
+    steps = getattr(phases, name)
+    # One pause in as much noise again takes as long; 100 pauses are passed by 5 % of the noise with 5 of them, or 6.
+    for share, holds, moved in ((1.01, False, 1.06), (0.97, False, 0.52), (0.8, True, 0.028), (0.01, True, 0.055)):
+        paused = phases.paused(int(share * steps))
+        (own,) = (one for one in paused.conditions[name] if one.name == "pauses")
+        assert own.holds == holds
+        assert own.value == pytest.approx(moved, abs=0.011)
+    assert not any(one.name == "pauses" for one in phases.conditions[name])
+
+
+@pytest.mark.parametrize("points", [1, 100])
+def test_the_half_time_knows_no_points(points: int) -> None:
+    """‖W‖² of 200 runs of SGD by itself (C, d = 3, m = 80) is half after 8469 ± 78 steps. A curve whose points are far
+    apart for an onset that is long to come had it elsewhere (18 points in d = 7: at 27 910, SGD at 1537 ± 37).
+    """
+    task = draw_linear_task(3, 0.2, None, 0)
+    phases = predict_phases(task, width=80, step_size=4e-3, noise=2.0, horizon=1e6, points=points)
+    assert phases.half_steps == pytest.approx(8469, rel=0.05)
+
+
 def test_the_bound_on_the_escape_stays_a_bound_for_batches() -> None:
     """By as much as for single samples; σ² in place of σ²/b put it at 7343, where brute force escapes at 12 848."""
     phases = predict_phases(draw_linear_task(20, 1.0, None, 0), width=400, step_size=0.02, noise=4.0, batch=1000)

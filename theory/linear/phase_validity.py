@@ -70,6 +70,7 @@ class Neglected:
             "lms_error": (*layers, self._relaxed(self.slowest), *self._counted()),
             "stability_limit": (self._narrow(), *self._counted()),
             "decay_rate": (*flow, settled),
+            "half_steps": (*flow, settled),
             "escape_steps": (*flow, self._fitted(), settled),
             "escape_bound": (self._narrow(), self._single()),
             "onset_steps": (*flow, self._late(), self._unaligned(), self._seen()),

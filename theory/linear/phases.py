@@ -42,6 +42,7 @@ from theory.core.curves import located_crossing
 from theory.core.errors import InputError
 from theory.core.matrices import function
 from theory.core.quadrature import gauss_legendre
+from theory.declared.known import small
 from theory.linear import law as shown
 from theory.linear.fitting import Fitted, fitted
 from theory.linear.label_noise import escape_bound
@@ -65,6 +66,8 @@ _PATIENCE = 64.0
 _LOOKS = 16
 #: A flow that would change by less than this share in all its time so far has ended.
 _ENDED = 1e-3
+#: The times that pauses put off; share of the noise to which they are known, and by how much that may move them.
+_PUT_OFF, _KNOWN_TO, _MOVED_BY_PAUSE = ("escape_steps", "onset_steps", "half_steps"), 0.05, 0.1
 #: Evaluations of explicit steps of a leg, for each number of G and A, at most.
 _EXPLICIT = 10
 #: Inputs that are whitened together.
@@ -490,11 +493,13 @@ class Phases:
             are left out of G, too: at the published size they move it along θ* by less than tr β/20.)
         onset_steps: when the mean absolute cosine with θ*, over neurons and runs, passes `onset_level`; 0 if fitting the
             labels has done so.
+        half_steps: when $\|W\|_F^2$ is half of what it was when the labels were fitted.
         times: (T,) steps at which the curves are given.
         frobenius2, second_norm2: (T,) mean $\|W\|_F^2$ and $\|a\|^2$. alignment: (T,) mean absolute cosine.
         top_share: (T,) mean $s_1/\|W\|_F$.
         switched: (T,) by how much $\ln E\|W\|_F^2$ falls if noise stops then, as the boosts and the error relax.
         neglected: the sizes of what is left out.
+        period: steps with noise, and without, in turn; 0: it is always on.
     """
 
     residual_variance: float
@@ -504,6 +509,7 @@ class Phases:
     escape_steps: float
     escape_bound: float
     onset_steps: float
+    half_steps: float
     times: np.ndarray
     frobenius2: np.ndarray
     second_norm2: np.ndarray
@@ -513,11 +519,22 @@ class Phases:
     top_share: np.ndarray
     switched: np.ndarray
     neglected: Neglected
+    period: float = 0.0
 
     @property
     def conditions(self) -> Mapping[str, tuple[Condition, ...]]:
         """What must hold for each number, by its name."""
-        return self.neglected.conditions
+        found = self.neglected.conditions
+        return {**found, **{name: (*found[name], *self._between_pauses(getattr(self, name))) for name in _PUT_OFF}}
+
+    def _between_pauses(self, steps: float) -> tuple[Condition, ...]:
+        """A time is known to a few per cent of the steps with noise; where a pause comes next, it is moved by all of that."""
+        if not (self.period and 0 < steps < np.inf):
+            return ()
+        noisy = steps - self.period * np.floor(steps / (2 * self.period))
+        moved = float(np.max(np.abs(_put_off(noisy * (1 + _KNOWN_TO * np.array([-1, 1])), self.period) / steps - 1)))
+        sentence = f"pauses: {_KNOWN_TO:.0%} of the noise decide whether one comes first, and move it by {{:.0%}}: "
+        return (small("pauses", moved, _MOVED_BY_PAUSE, sentence + "give another period"),)
 
     @property
     def last_event(self) -> float:
@@ -534,16 +551,18 @@ class Phases:
         """
         check_whole(period=period)
 
-        def late(steps: Any) -> Any:
-            return np.where(np.isfinite(steps), steps + period * np.floor(steps / period), steps)
-
-        escape, onset = float(late(self.escape_steps)), float(late(self.onset_steps))
-        return replace(self, escape_steps=escape, onset_steps=onset, times=late(self.times))
+        late: dict[str, Any] = {name: float(_put_off(getattr(self, name), period)) for name in _PUT_OFF}
+        return replace(self, **late, times=_put_off(self.times, period), period=period)
 
     @cached_property
     def norm_at(self) -> Callable[[np.ndarray], np.ndarray]:
         r"""$\|W\|_F^2$ at any steps, interpolated in its logarithm."""
         return lambda steps: np.exp(np.interp(steps, self.times, np.log(self.frobenius2)))
+
+
+def _put_off(steps: Any, period: float) -> Any:
+    """Steps by which noise, on and off for `period` each, has been on for so many."""
+    return np.where(np.isfinite(steps), steps + period * np.floor(steps / period), steps)
 
 
 def mean_alignment(geometry: Geometry, gram: np.ndarray) -> float:
@@ -699,6 +718,7 @@ def _resting(known: dict[str, float], start: Fitted, geometry: Geometry, end: fl
         decay_rate=0.0,
         escape_steps=np.inf if neglected.fitted < 1 else 0.0,
         onset_steps=0.0 if neglected.aligned else np.inf,
+        half_steps=np.inf,
         times=np.array([0.0, end]),
         frobenius2=geometry.trace(start.gram) * keep,
         second_norm2=start.norm2 * keep,
@@ -881,11 +901,15 @@ def _moving(
     frobenius2, level = np.array([geometry.trace(x) for x in gram]), onset_level(round(geometry.dim))
     escape = located_crossing(times, moved, 1 / course.width, lambda time: seen(time).moved, rtol=1e-8)
     onset = located_crossing(times, alignment, level, lambda time: seen(time).alignment, rtol=1e-8)
+    half = located_crossing(
+        times, -frobenius2, -frobenius2[0] / 2, lambda time: -geometry.trace(seen(time).gram), rtol=1e-8
+    )
     awaited = not np.isfinite(onset) and course.moving
     return Phases(
         **known,
         escape_steps=escape,
         onset_steps=onset,
+        half_steps=half,
         times=times,
         frobenius2=frobenius2,
         second_norm2=norm2,

@@ -16,7 +16,7 @@ RUN, CLOSE = "the first run", "the second run"
 COLUMNS = ("quantity", "predicted", "sgd_mean", "sgd_stderr", "verdict")
 _HALVED, _ESCAPED, _ALIGNED = "steps to half of ‖W‖²_F", "median escape from the lazy regime", "onset of alignment"
 #: The number of the phases whose conditions are those of what is measured.
-_RESTS_ON = {_HALVED: "decay_rate", _ESCAPED: "escape_steps", _ALIGNED: "onset_steps"}
+_RESTS_ON = {_HALVED: "half_steps", _ESCAPED: "escape_steps", _ALIGNED: "onset_steps"}
 _RULE = (
     f"Agrees: the mean over replicas lies within {WITHIN}, {ACCURACY:.0%} of the prediction and the "
     "spacing of the records of the predicted steps; wrong theories must be rejected."
@@ -77,10 +77,10 @@ def _measured(phases: Phases, found: Found, dim: int) -> dict[str, tuple[np.ndar
     """Quantity → times of the replicas, predicted time, and the run that they are from."""
     run = found[RUN]
     early = found.get(CLOSE, run)
-    halved, expected = halving_steps(run, phases, phases.frobenius2[0] / 2)
+    halved, _ = halving_steps(run, phases, phases.frobenius2[0] / 2)
     escaped = np.median(early.escape_steps, axis=1)
     return {
-        _HALVED: (halved, expected, run),
+        _HALVED: (halved, phases.half_steps, run),
         _ESCAPED: (escaped, float(phases.escape_steps), early),
         _ALIGNED: (onset_steps(run, dim), float(phases.onset_steps), run),
     }
