@@ -18,7 +18,7 @@ from dynamics.core.trajectory import Plotted, variable
 from theory import InputError
 from theory.baselines import gegenbauer
 from theory.baselines.kernel_ridge import KernelRidge
-from theory.baselines.sample_pairs import pairs
+from theory.baselines.sample_pairs import conditions
 from theory.core.arguments import check_whole
 from theory.core.streams import stream
 
@@ -123,7 +123,7 @@ def _dataset(problem: KernelRidge, sizes: list[int], risk: np.ndarray, seed: int
             "predicted": variable("samples", [problem.risk(n) for n in sizes], "deterministic equivalent"),
             "predicted_valid": variable(
                 "samples",
-                [float(pairs(problem, n).holds) for n in sizes],
+                [float(all(one.holds for one in conditions(problem, n))) for n in sizes],
                 "1 where the prediction's conditions hold, 0 where they do not",
             ),
             "staircase": variable("samples", [problem.staircase(n) for n in sizes], "energy of the degrees beyond n"),

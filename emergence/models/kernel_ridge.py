@@ -105,10 +105,10 @@ def _cost(resolved: Resolved) -> Cost:
 
 def _table(resolved: Resolved, run: Run) -> str:
     from emergence import conditions, table
-    from theory.baselines.sample_pairs import pairs
+    from theory.baselines.sample_pairs import conditions as what_holds
 
     data, total, rows = run.data, resolved.regression.total, []
-    held = {n: (pairs(resolved.regression, n),) for n in data.samples.values.tolist()}
+    held = {n: what_holds(resolved.regression, n) for n in data.samples.values.tolist()}
     for n in data.samples.values.tolist():
         at = data.sel(samples=n)
         risk = at.risk.values / total

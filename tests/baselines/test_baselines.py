@@ -606,8 +606,10 @@ def test_pairs_are_what_the_equivalent_leaves_out_of_many_samples() -> None:
     [
         ("h1", "exp", 6, 60, False),
         ("h3", "h1+h2+h3", 4, 47, False),
+        ("h3", "h1+h2", 5, 24, False),
         ("h1", "exp", 24, 48, True),
         ("h3", "exp", 8, 60, True),
+        ("h2", "h1", 20, 60, True),
     ],
 )
 def test_kernel_ridge_says_where_its_mean_is_off(
