@@ -13,7 +13,7 @@ import numpy as np
 from theory.core.arguments import check_positive, check_whole
 from theory.core.errors import InputError
 
-#: Steps of a schedule that are counted, one by one; how many of them at a time; and between sums that are kept.
+#: Steps of a schedule that are counted, one by one; how many of them at a time, at most; and between sums that are kept.
 MOST_STEPS, _AT_ONCE, _GROUP = 3 * 10**7, 2**20, 2**10
 
 
@@ -89,7 +89,7 @@ def size_along(step_size: "float | Schedule", batch: int) -> Size:
 
 
 class _Sums:
-    """What the sizes of a schedule add up to, at the end of every so many steps, and the largest until then; more as asked."""
+    """What the sizes of a schedule add up to at the end of each group of steps, and the largest until then; more as asked."""
 
     def __init__(self, schedule: Schedule) -> None:
         self.schedule = schedule

@@ -27,7 +27,7 @@ from theory.linear.sde import numbers, weight_sde
 #: Covariance of the boosts in the checks; what is left is of second order in it.
 SMALL = 1e-5
 _STEP, _NOISE, _DIM = 1e-5, 0.7, 2
-_RELATIVE = 1e-3
+_RELATIVE, _EXACT = 1e-3, 1e-30
 
 
 def generator(boost: np.ndarray) -> np.ndarray:
@@ -213,7 +213,7 @@ def rotation_residual(_: str, claim: sp.Basic) -> sp.Expr:
 
 
 def swept_residual(_: str, claim: sp.Basic) -> sp.Expr:
-    r"""Mean square of the area between two modes, exactly, in the limit of small steps; and as `Law` has it.
+    r"""Mean square of the area between two modes, exactly, in the limit of small steps; and as `Law` has it, to rounding.
 
     A mode is $x\leftarrow(1-k_i)x+\xi$, of variance $b_i$, $k_i=\eta\lambda_i$. With the area's growth
     $\Delta=\frac12(xy'-yx')$ its product with xy has the stationary mean M, and its square grows by
@@ -228,12 +228,13 @@ def swept_residual(_: str, claim: sp.Basic) -> sp.Expr:
     product = together / (1 - (1 - k1) * (1 - k2))
     square = ((k1 - k2) ** 2 * spread + law.boost_i * noise2 + law.boost_j * noise1) / 4
     growth = sp.limit(sp.together(((k1 - k2) * product + square) / law.eta), law.eta, 0)
-    now = _law(np.array([0.6, 0.0])).residual(*_weights()[1:2], 0.8)
-    paces = np.linalg.eigvalsh(_weights()[1] + 0.8 * np.eye(_DIM))
+    _, gram, target = _weights()
+    now = _law(target).residual(gram, 0.8)
+    paces = np.linalg.eigvalsh(gram + 0.8 * np.eye(_DIM))
     variances = np.diagonal(now.rotations.frame.T @ now.boost @ now.rotations.frame)
     known = dict(zip((law.pace_i, law.pace_j, law.boost_i, law.boost_j), (*paces, *variances), strict=True))
     code = now.rotations.squares[0, 1] / float((law.eta * growth).subs({**known, law.eta: _STEP})) - 1
-    return sp.Add(sp.simplify(claim / law.eta - growth), sp.Float(code) if abs(code) > 1e-9 else 0)
+    return sp.Add(sp.simplify(claim / law.eta - growth), sp.Integer(abs(code) > 1e-9))
 
 
 def mixing_residual(_: str, claim: sp.Basic) -> sp.Expr:
@@ -300,7 +301,7 @@ def derivation() -> Derivation:
         _step("Mean Gram matrix over the boosts", r"E_b\,G", "seen G", means, _RELATIVE),
         _step("Mean norm over the boosts", r"E_b\,A", "seen A", means, _RELATIVE),
         _step("Rotation by two boosts", r"\Omega", "rotation", rotation_residual, _RELATIVE),
-        _step("Mean square of rotations in a step", r"\Delta E\,\tilde\Omega_{ij}^2", "swept", swept_residual, 0.0),
+        _step("Mean square of rotations in a step", r"\Delta E\,\tilde\Omega_{ij}^2", "swept", swept_residual, _EXACT),
         _step("What rotations do to the Gram matrix", r"\Delta G", "mixing", mixing_residual, _RELATIVE),
     )
     flows = {
