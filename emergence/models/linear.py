@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from validation.comparison import Case
 
 _PHASES = ("residual_variance", "lms_error", "stability_limit", "decay_rate", "escape_steps", "escape_bound")
-PREDICTED = (*_PHASES, "onset_steps")
+PREDICTED = (*_PHASES, "half_steps", "onset_steps")
 CURVES = ("frobenius2", "second_norm2", "alignment")
 
 
