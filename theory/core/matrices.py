@@ -4,8 +4,6 @@ An equation is a SymPy matrix expression in `MatrixSymbol`s whose sizes are symb
 size into that very expression, `latex` prints it, `function` compiles it.
 """
 
-import functools
-import operator
 import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -13,6 +11,7 @@ from typing import Any
 import numpy as np
 import sympy as sp
 from sympy.printing.latex import LatexPrinter
+from sympy.printing.numpy import NumPyPrinter
 from sympy.printing.precedence import PRECEDENCE
 
 #: Number of neurons, and of inputs.
@@ -77,36 +76,31 @@ def at(expression: sp.Basic, values: Mapping[sp.Basic, Any]) -> sp.Basic:
     return found.as_explicit() if isinstance(found, sp.MatrixExpr) else found
 
 
+class _Source(NumPyPrinter):
+    """NumPy's own words for products and transposes, which columns of shape (n, 1) understand."""
+
+    def _print_MatMul(self, expression: sp.MatMul) -> str:
+        scalars, parts = expression.as_coeff_matrices()
+        product = " @ ".join(self.parenthesize(x, PRECEDENCE["Mul"], strict=True) for x in parts)
+        return f"({product})" if scalars == 1 else f"({self.parenthesize(scalars, PRECEDENCE['Mul'])} * ({product}))"
+
+    def _print_Transpose(self, expression: sp.Transpose) -> str:
+        return f"({self._print(expression.arg)}).T"
+
+    def _print_Trace(self, expression: sp.Trace) -> str:
+        return f"trace({self._print(expression.arg)})"
+
+
 def function(expression: sp.Basic, symbols: Sequence[sp.Basic], trace: Callable = np.trace) -> Callable:
     """`expression` as a function of NumPy arrays (columns of shape (n, 1)) and numbers for `symbols`, in this order.
 
-    `trace` is what tr stands for. (SymPy's own compiler knows no trace and no names with superscripts.)
+    `trace` is what tr stands for. (Names with superscripts are none in Python.)
     """
-    places = {symbol: place for place, symbol in enumerate(symbols)}
-
-    def built(x: sp.Basic) -> Callable[[tuple], object]:
-        if x in places:
-            return operator.itemgetter(places[x])
-        if x.is_Number:
-            number = float(x)
-            return lambda _: number
-        combine, parts = _combination(x, trace), [built(part) for part in x.args]
-        return lambda values: combine(*[part(values) for part in parts])
-
-    inside = built(expression)
-    return lambda *values: inside(values)
-
-
-def _combination(x: sp.Basic, trace: Callable) -> Callable[..., Any]:
-    """What `x` does with the values of its arguments."""
-    if isinstance(x, (sp.Add, sp.MatAdd)):
-        return lambda *parts: functools.reduce(operator.add, parts)
-    if isinstance(x, (sp.Mul, sp.MatMul)):
-        return lambda *parts: functools.reduce(lambda y, z: y @ z if np.ndim(y) and np.ndim(z) else y * z, parts)
-    if isinstance(x, sp.Inverse):
-        return lambda inside, _: np.linalg.inv(inside)
-    known: dict[type, Callable[..., Any]] = {sp.Transpose: np.transpose, sp.Trace: trace, sp.Pow: operator.pow}
-    return known[type(x)]
+    plain = [sp.MatrixSymbol(f"x{i}", *x.shape) if x.is_Matrix else sp.Symbol(f"x{i}") for i, x in enumerate(symbols)]
+    words = {"fully_qualified_modules": False, "inline": True}
+    renamed = expression.xreplace(dict(zip(symbols, plain, strict=True)))
+    made: Callable = sp.lambdify(plain, renamed, [{"trace": trace}, "numpy"], printer=_Source(words))
+    return made
 
 
 def total(matrix: sp.Matrix) -> sp.Expr:
