@@ -896,7 +896,7 @@ def test_one_line_stays_one_line() -> None:
 
 def test_flags_that_are_not_given_are_absent() -> None:
     given = vars(parse(["predict", "--dim", "7"]))
-    switches = {"config": None, "figure": None, "json": False, "model_name": None, "quiet": False}
+    switches = {"config": None, "figure": None, "json": False, "model_name": None, "named": False, "quiet": False}
     switches["model"] = built_in()["additive"]
     assert given == {"command": "predict", "dim": 7} | switches
 
