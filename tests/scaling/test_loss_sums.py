@@ -278,6 +278,16 @@ def test_loss_laws_refuse_what_has_no_meaning() -> None:
         PowerLawLoss(0.5, 100).corrected(1.0)
 
 
+@pytest.mark.parametrize("dim", [3, 4])
+def test_in_few_dimensions_starts_beyond_half_are_learned_at_once(dim: int) -> None:
+    r"""And just below after the time in closed form, of h4: $8K=\ln((1-M)/M)+1/M-2$ from M to ½."""
+    law = FiniteDimLoss(H4, 1.0, 1, LargestOverlap(5, OverlapLaw(dim)))
+    squared = np.array([0.5, 0.4999, 0.49, 0.3, 0.05])
+    times = (np.log((1 - squared) / squared) + 1 / squared - 2) / 8 / law.unit
+    expected = stats.beta(0.5, (dim - 1) / 2).cdf(squared) ** 5
+    np.testing.assert_allclose(law.share(times), expected, rtol=1e-6)
+
+
 def test_finite_dimension_uses_exact_times_and_overlaps() -> None:
     mixture = Activation.parse("0.8*h4+0.6*h6")
     law = FiniteDimLoss(mixture, 1.0, 30, LargestOverlap(50, OverlapLaw(200.0)))

@@ -59,23 +59,30 @@ class FiniteDimLoss:
         return float(self.law.law.dim ** (J / 2 - 1) / (J * (J - 2) * float(self.activation.leading)))
 
     @cached_property
-    def _table(self) -> tuple[np.ndarray, np.ndarray]:
-        """ln K, increasing, and ln u for it: K by composite Gauss–Legendre in ln u, whose error is beyond rounding."""
+    def _table(self) -> tuple[np.ndarray, np.ndarray, float]:
+        r"""$\ln(1+K/K_1)$, increasing from 0, and ln u for it, and $K_1=-dK/d\ln u$ at the end, where K = 0.
+
+        Smooth in ln u both at the end and far from it, where K is a power. K by composite Gauss–Legendre in ln u, whose error
+        is beyond rounding.
+        """
         edges = np.linspace(np.log(1e-4 / np.sqrt(self.law.law.dim)), np.log(0.5) / 2, _PANELS + 1)
         place, weights = gauss_legendre(edges[:-1], edges[1:], _NODES)
         u = np.exp(place)
         slices = np.sum(weights * u / SingleTask(self.activation).speed(u, 1.0), axis=1)
-        remaining = np.cumsum(slices[::-1])
-        return np.log(remaining), edges[:-1][::-1]
+        remaining = np.append(0.0, np.cumsum(slices[::-1]))
+        scale = float(remaining[1] / (edges[1] - edges[0]))
+        return np.log1p(remaining / scale), edges[::-1], scale
 
     def needed(self, times: ArrayLike) -> np.ndarray:
         """(…, P) overlap below which direction p is not learned by reduced `times` (…)."""
         weights = np.arange(1, self.teachers + 1.0) ** -self.decay
-        clock = np.log(np.asarray(times, dtype=float)[..., None] * self.unit * weights)
-        return np.exp(np.interp(clock, *self._table))
+        clock, log_overlap, scale = self._table
+        at = np.log1p(np.asarray(times, dtype=float)[..., None] * self.unit * weights / scale)
+        return np.exp(np.interp(at, clock, log_overlap))
 
     def share(self, times: ArrayLike) -> np.ndarray:
-        """Expected share of the loss left at reduced `times`, in their shape; error below 1e-6 in relative time."""
+        """Expected share of the loss left at reduced `times`, in their shape: to 1e-6 of itself, as long as overlaps above
+        $10^{-4}d^{-1/2}$ decide (smaller ones count as that)."""
         below = self.law.cdf(np.sqrt(self.law.law.dim) * self.needed(times))
         weights2 = np.arange(1, self.teachers + 1.0) ** (-2 * self.decay)
         return below @ weights2 / weights2.sum()
