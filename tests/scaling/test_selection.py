@@ -262,16 +262,17 @@ def test_as_many_of_many_equal_directions_are_selected_as_there_are_neurons() ->
 # ------------------------------------------------------------------------------- gaps
 
 
+@pytest.mark.parametrize("overlaps", [GAUSSIAN, OverlapLaw(4)])
 @pytest.mark.parametrize("gap", GAPS)
-def test_first_gap_is_an_integral(gap: str) -> None:
+def test_first_gap_is_an_integral(gap: str, overlaps: OverlapLaw) -> None:
     """P_* = 1: one level, an exponential of rate mP; the rest of its row, its column, or of the matrix below it."""
     m, count, size = 9, 6, 0.3
-    law = GapLaw(EqualWeights(count, m), 1)
+    law = GapLaw(EqualWeights(count, m, overlaps), 1)
     rivals = {"row": count - 1, "column": m - 1, "threshold": (m - 1) * (count - 1)}[gap]
 
     def integrand(level: float) -> float:
-        lower = GAUSSIAN.from_tail(-np.expm1(-level)) / np.sqrt(1 + size)
-        drop = -level - float(GAUSSIAN.log_cdf(lower))
+        lower = overlaps.from_tail(-np.expm1(-level)) / np.sqrt(1 + size)
+        drop = -level - float(overlaps.log_cdf(lower))
         return float(m * count * np.exp(-m * count * level - rivals * drop))
 
     exact = np.log(integrate.quad(integrand, 0, np.inf, limit=200)[0])
@@ -324,6 +325,20 @@ def test_two_directions_are_an_angle(condition: float) -> None:
     assert winning_probabilities(Competition((condition, 1.0), 1))[1] == pytest.approx(expected, rel=1e-10)
 
 
+@pytest.mark.parametrize("dim", [2, 3])
+def test_the_weaker_of_two_wins_on_the_circle_and_on_the_sphere(dim: int) -> None:
+    """At d = 3 reaches are uniform up to √3: 1/2√κ. At d = 2 they are the sines of uniform angles."""
+    condition = 3.0
+    expected = 1 / (2 * np.sqrt(condition))
+    if dim == 2:
+        angle = integrate.quad(lambda x: np.arcsin(np.sin(x) / np.sqrt(condition)), 0, np.pi / 2, epsabs=1e-13)[0]
+        expected = angle / (np.pi / 2) ** 2
+    problem = Competition.of([condition, 1.0], 1, 4, dim)
+    np.testing.assert_allclose(winning_probabilities(problem), [1 - expected, expected], rtol=1e-7)
+    # One neuron selects what it prefers.
+    np.testing.assert_allclose(1 - free_sets(problem).missed, [1 - expected, expected], atol=1e-6)
+
+
 def test_width_exponents_of_the_baseline() -> None:
     found = [width_exponent(condition, 128) for condition in (1.0, 2.0, 3.0, 4.0)]
     np.testing.assert_allclose(found, [1.0, 1.67, 2.25, 2.77], atol=0.005)
@@ -341,6 +356,7 @@ def test_bad_input_is_refused() -> None:
         (lambda: Competition.of([1.0], 1, 1), "information exponent is 1"),
         (lambda: EqualWeights(4, 3), "width is 3"),
         (lambda: GapLaw(EqualWeights(4, 4), 4), "wanted is 4"),
+        (lambda: GapLaw(EqualWeights(4, 4, OverlapLaw(signed=True)), 2), "law is signed"),
         (lambda: GapLaw(EqualWeights(4, 4), 2).log_survival("middle", 1.0), "gap is 'middle'"),
         (lambda: weakest_wins(0.5, 10), "condition 0.5"),
         (lambda: selection_law(power_law(4, 1.0, 2), False).score_of_rank(3.0), "rank is 3.0"),

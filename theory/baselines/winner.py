@@ -13,8 +13,12 @@ import numpy as np
 import scipy
 
 from theory.core.errors import InputError
+from theory.core.quadrature import gauss_legendre
 from theory.scaling.competition import Competition
 from theory.scaling.extreme_overlaps import GAUSSIAN, OverlapLaw
+
+#: Gauss–Legendre nodes between breaks; dimension up to which the ends of the rivals' reaches are breaks.
+_NODES, _KINKS = 200, 12
 
 
 def weakest_wins(condition: float, directions: float, power: float = 2.0, law: OverlapLaw = GAUSSIAN) -> float:
@@ -55,19 +59,32 @@ def width_exponent(condition: float, directions: float, power: float = 2.0, law:
 
 
 def _wins(ratios: np.ndarray, counts: np.ndarray, power: float, law: OverlapLaw) -> float:
-    """∫ f(g) ∏ F(g ratio^{−1/n})^{count} dg, scaled by its largest value so that tiny probabilities keep their digits."""
-    shrink = ratios ** (-1 / power)
+    r"""∫ f(g) ∏ F(g ratio^{−1/n})^{count} dg, scaled by its largest value so that tiny probabilities keep their digits.
 
-    def log_integrand(reach: np.ndarray) -> np.ndarray:
+    In finite dimension over the angle, $g=\sqrt d\sin\theta$: $f\,dg\propto\cos^{d-2}\theta\,d\theta$ has no end to jump or to
+    diverge at. What is left are the ends $\sqrt d$ of the rivals' reaches, where F is no longer analytic: the rule is
+    broken there (in dimensions in which that shows).
+    """
+    shrink, finite = ratios ** (-1 / power), np.isfinite(law.dim)
+    end, breaks = float(law.from_tail(1e-290)), np.zeros(0)
+    if finite:
+        end = float(np.arcsin(min(end / np.sqrt(law.dim), 1.0)))
+        top_density = np.log(2 * law.share / scipy.special.beta(0.5, (law.dim - 1) / 2))
+        if law.dim <= _KINKS:
+            breaks = np.arcsin(1 / shrink[shrink > 1])
+
+    def log_integrand(place: np.ndarray) -> np.ndarray:
         with np.errstate(divide="ignore"):
-            own = np.log(law.density(reach))
+            own = top_density + (law.dim - 2) * np.log(np.cos(place)) if finite else np.log(law.density(place))
+        reach = np.sqrt(law.dim) * np.sin(place) if finite else place
         return own + law.log_cdf(np.multiply.outer(reach, shrink)) @ counts
 
-    grid = np.linspace(0.0, float(law.from_tail(1e-290)), 400)[1:-1]
+    grid = np.linspace(0.0, end, 400)[1:-1]
     values = log_integrand(grid)
     top = float(values.max())
     kept = grid[values > top - 45]
     # Twice the grid's spacing beyond what matters on both sides; analytic, so that Gauss–Legendre converges fast.
-    low, high = max(kept[0] - 2 * grid[0], 0.0), kept[-1] + 2 * grid[0]
-    value, _ = scipy.integrate.fixed_quad(lambda g: np.exp(log_integrand(g) - top), low, high, n=200)
-    return float(value * np.exp(top))
+    low, high = max(kept[0] - 2 * grid[0], 0.0), min(kept[-1] + 2 * grid[0], end)
+    edges = np.unique([low, *np.clip(breaks, low, high), high])
+    place, weights = gauss_legendre(edges[:-1], edges[1:], _NODES)
+    return float(np.sum(weights * np.exp(log_integrand(place.ravel()) - top).reshape(weights.shape)) * np.exp(top))

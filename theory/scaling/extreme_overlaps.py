@@ -58,16 +58,20 @@ class OverlapLaw:
             return np.where(inner > 0.5, np.log1p(-self.tail(u)), near)
 
     def density(self, reach: ArrayLike) -> np.ndarray:
-        """Density of the reach at u > 0. Shape of `reach`."""
+        """Density of the reach at u > 0: 0 from the end √d on. Shape of `reach`."""
         u = np.asarray(reach, dtype=float)
         if np.isinf(self.dim):
             return self.share * np.sqrt(2 / np.pi) * np.exp(-(u**2) / 2)
         inside = np.clip(1 - u**2 / self.dim, 0.0, None)
         scale = 2 * self.share / np.sqrt(self.dim) / scipy.special.beta(0.5, (self.dim - 1) / 2)
-        return scale * inside ** ((self.dim - 3) / 2)
+        # (Below d = 4 the density does not vanish towards its end.)
+        return scale * np.power(inside, (self.dim - 3) / 2, out=np.zeros_like(inside), where=inside > 0)
 
     def growth(self, reach: ArrayLike) -> np.ndarray:
-        r"""$d\ln P(g\le u)/d\ln u = u f(u)/F(u)$: about $u^2P(g>u)$ far out, 1 near 0 (0 if `signed`). Shape of `reach`."""
+        r"""$d\ln P(g\le u)/d\ln u = u f(u)/F(u)$: about $u^2P(g>u)$ far out, 1 near 0 (0 if `signed`), 0 beyond √d.
+
+        Shape of `reach`.
+        """
         u = np.asarray(reach, dtype=float)
         return u * self.density(u) / np.exp(self.log_cdf(u))
 

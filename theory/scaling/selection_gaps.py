@@ -38,7 +38,7 @@ class GapLaw:
     Attributes:
         selection: the competition, m ≥ P. wanted: P_*, below P. power: n = J − 2.
 
-    Raises `InputError` for a number of wanted directions that leaves no rivals.
+    Raises `InputError` for a number of wanted directions that leaves no rivals, or a signed law.
     """
 
     selection: EqualWeights
@@ -49,6 +49,10 @@ class GapLaw:
         most = self.selection.directions - 1
         if not 1 <= self.wanted <= most:
             raise InputError(f"wanted is {self.wanted!r}: the gaps need rivals, give 1 to {most}")
+        if self.selection.law.signed:
+            raise InputError(
+                "law is signed: with too few positive overlaps a pair is missing: the gaps need an even activation"
+            )
 
     def _rivals(self, gap: str) -> np.ndarray:
         """(P_*,) number of entries struck out at each pair that the gap looks at."""
@@ -67,12 +71,19 @@ class GapLaw:
         i = np.arange(self.wanted)
         return 1.0 / ((self.selection.width - i) * (self.selection.directions - i))
 
-    def _drop(self, level: np.ndarray, size: float) -> tuple[np.ndarray, np.ndarray]:
-        r"""$x=\ln F(s)-\ln F(s/(1+\Delta))$ at a level $H=-\ln F(s)$, and its derivative in H."""
-        law = self.selection.law
-        reach = law.from_tail(-np.expm1(-level))
-        lower = reach * (1 + size) ** (-1 / self.power)
-        return -level - law.log_cdf(lower), law.growth(lower) / law.growth(reach) - 1
+    def _reaches(self, level: np.ndarray, size: float) -> tuple[np.ndarray, np.ndarray]:
+        """The reach at a level $H=-\\ln F(s)$, and that of a score by a factor of 1 + Δ below."""
+        reach = self.selection.law.from_tail(-np.expm1(-level))
+        return reach, reach * (1 + size) ** (-1 / self.power)
+
+    def _drop(self, level: np.ndarray, size: float) -> np.ndarray:
+        r"""$x=\ln F(s)-\ln F(s/(1+\Delta))$ at a level H; at H = 0 the highest score is √d, beside which x is not 0."""
+        return -level - self.selection.law.log_cdf(self._reaches(level, size)[1])
+
+    def _slope(self, level: np.ndarray, size: float) -> np.ndarray:
+        """The derivative of x in H."""
+        above, below = (self.selection.law.growth(reach) for reach in self._reaches(level, size))
+        return below / above - 1
 
     def log_survival(self, gap: str, size: float, exact: bool = True) -> float:
         r"""$\ln P(\delta>\Delta)$ for Δ ≥ 0, relative error of the probability below 1e-4. `gap`: row, column or threshold.
@@ -82,11 +93,12 @@ class GapLaw:
         """
         rivals = self._rivals(gap)
         if not exact:
-            drop, slope = self._drop(np.cumsum(self._scale), size)
+            level = np.cumsum(self._scale)
+            drop, slope = self._drop(level, size), self._slope(level, size)
             pull = self._scale * np.cumsum((rivals * slope)[::-1])[::-1]
             return -float(np.sum(rivals * drop)) + float(np.sum(pull - np.log1p(pull)))
         levels = np.linspace(0.0, self._scale.sum() + _TAIL * self._scale.max(), _LEVELS)
-        drop = np.append(0.0, self._drop(levels[1:], size)[0])
+        drop = self._drop(levels, size)
         # P of all later pairs, given the level before each: the mean over the next exponential, straight between levels.
         later = np.ones(_LEVELS)
         for count, scale in zip(rivals[::-1], self._scale[::-1], strict=True):

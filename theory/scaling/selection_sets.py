@@ -5,6 +5,7 @@ linear equation for their probabilities.
 """
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import scipy
@@ -58,22 +59,46 @@ def free_sets(competition: Competition) -> FreeSets:
     moving = (neurons > 0) & free.any(axis=1)
     before = [np.flatnonzero(free[:, q]) for q in range(count)]
 
-    def rate(minus_log: float, probability: np.ndarray) -> np.ndarray:
-        growth, flow = competition.growth(np.exp(-minus_log)), probability * neurons
+    def rate(root: float, probability: np.ndarray, begin: float) -> np.ndarray:
+        growth = 2 * root * competition.growth(np.exp(-begin - root**2))
+        flow = probability * neurons
         moved = -flow * (free @ growth)
         for q, sets in enumerate(before):
             moved[sets - 2**q] += flow[sets] * growth[q]
         return moved
 
-    def settled(minus_log: float, probability: np.ndarray) -> float:
+    def settled(root: float, probability: np.ndarray, begin: float) -> float:
         return float(probability[moving].sum()) - _LEFT
 
     settled.terminal = True  # type: ignore[attr-defined]
-    start = np.eye(2**count)[-1]
-    # (Where weights differ widely, sets that are long empty make the equation stiff.)
-    done = scipy.integrate.solve_ivp(rate, competition.interval, start, "LSODA", events=settled, rtol=_RTOL, atol=_ATOL)
-    if not done.success:
-        raise InputError(
-            f"width is {width}: greedy selection could not be integrated: bring the weights closer together"
+    probability = np.eye(2**count)[-1]
+    for begin, end in pairwise(_parts(competition)):
+        # (Where weights differ widely, sets that are long empty make the equation stiff.)
+        done = scipy.integrate.solve_ivp(
+            rate,
+            (0.0, np.sqrt(end - begin)),
+            probability,
+            "LSODA",
+            events=settled,
+            args=(begin,),
+            rtol=_RTOL,
+            atol=_ATOL,
         )
-    return FreeSets(np.clip(done.y[:, -1], 0.0, 1.0))
+        if not done.success:
+            raise InputError(
+                f"width is {width}: greedy selection could not be integrated: bring the weights closer together"
+            )
+        probability = done.y[:, -1]
+        if done.status == 1:
+            break
+    return FreeSets(np.clip(probability, 0.0, 1.0))
+
+
+def _parts(competition: Competition) -> np.ndarray:
+    r"""−ln s where an integration begins and ends, and between them where direction q comes in, at $s=a_qd^{n/2}$.
+
+    At d = 3 its rate jumps there, and at d = 2 it is infinite, as an inverse root: integrate over the root of what is beyond.
+    """
+    begin, end = competition.interval
+    entries = -np.log(competition.a) - competition.power / 2 * np.log(competition.law.dim)
+    return np.unique([begin, *entries[(entries > begin) & (entries < end)], end])
