@@ -102,6 +102,31 @@ def test_the_risk_of_wide_and_of_narrow_spectra_is_that_of_drawn_features(
     assert np.all(abs(drawn.mean(axis=0) - expected) < 4 * error + drawn.mean(axis=0) / width)
 
 
+@pytest.mark.parametrize(("alpha", "beta", "width", "hidden"), [(1.14, 0.83, 5, 13), (1.24, 0.78, 12, 30)])
+def test_few_features_risk_more_than_their_equivalent_by_what_is_marked(
+    alpha: float, beta: float, width: int, hidden: int
+) -> None:
+    """By a fifth and more of the mark, at most twice that; which goes as 1/d."""
+    features = RandomFeatures(alpha, beta, width, hidden)
+    step_size, steps = 0.15 / features.trace, np.array([10, 100, 3000])
+    drawn = np.array([features.draw(seed).risk(step_size, steps) for seed in range(1500)])
+    expected, mark = features.equivalent().risk(step_size, steps), features.width_error(step_size, steps)
+    excess, error = drawn.mean(axis=0) / expected - 1, drawn.std(axis=0) / np.sqrt(len(drawn)) / expected
+    assert np.all(excess - 4 * error < 2 * mark)
+    assert np.all(excess + 4 * error > 0.2 * mark)
+    assert np.all(excess[1:] > 4 * error[1:])
+    many = [RandomFeatures(alpha, beta, d, 3 * d).width_error(step_size, np.array([10**9]))[0] for d in (400, 800)]
+    assert many[0] / many[1] == pytest.approx(2, rel=0.05)
+
+
+def test_without_a_neighbour_or_beside_the_edge_of_stability_the_mark_is_infinite() -> None:
+    assert np.all(np.isinf(RandomFeatures(1.0, 0.6, 1, 2).width_error(0.01, np.array([1, 9]))))
+    features = RandomFeatures(1.0, 0.6, 8, 20)
+    edge = 0.5 / features.trace
+    assert np.isfinite(features.equivalent().risk(edge, 9))
+    assert np.isinf(features.width_error(edge, 9))
+
+
 @pytest.mark.parametrize(
     ("alpha", "width", "hidden"), [(0.75, 100, 101), (0.2, 100, 1600), (0.75, 30, np.inf), (1.0, 1, 2)]
 )
