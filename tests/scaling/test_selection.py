@@ -396,6 +396,25 @@ def test_prediction_says_how_likely_each_direction_is(run: Callable) -> None:
     assert (code, document["directions"][0]["selection_probability"]) == (0, None)
 
 
+def test_one_neuron_selects_by_the_angle_in_the_plane_of_its_teachers() -> None:
+    """Of a unit vector in the plane, score a cos⁴θ or b sin⁴θ: the weaker if tan⁴θ > a/b."""
+    teacher = Teacher.of(np.array([3.0, 1.0]), 2)
+    weaker = 1 - 2 / np.pi * np.arctan(3**0.25)
+    np.testing.assert_allclose(selection_probability(teacher, 1, 6), [1 - weaker, weaker], atol=1e-6)
+
+
+@pytest.mark.parametrize(("width", "exponent", "spare", "off"), [(2, 6, 0, 0.02), (4, 3, 0, 0.02), (2, 4, 2, 0.006)])
+def test_overlaps_of_as_many_teachers_as_dimensions_are_selected_as_drawn(
+    width: int, exponent: int, spare: int, off: float
+) -> None:
+    teacher = Teacher.of(np.array([1.0, 0.6, 0.4, 0.1]), 4 + spare)
+    overlap = draw_overlaps(width, 4, teacher.dim, 40_000, np.random.default_rng(3))
+    reach = np.maximum(overlap, 0) if exponent % 2 else np.abs(overlap)
+    drawn = np.mean(selected_scores(teacher.a * reach ** (exponent - 2)) > 0, axis=0)
+    stated = selection_probability(teacher, width, exponent)
+    assert np.all(np.abs(drawn - stated) < off + 4 * np.sqrt(drawn * (1 - drawn) / 40_000))
+
+
 def test_law_takes_the_dimension() -> None:
     assert OverlapLaw(30.0) == Competition.of([1.0], 2, 4, 30.0).law
     assert Competition.of([1.0], 2, 3).law.signed

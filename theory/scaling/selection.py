@@ -166,12 +166,14 @@ def selection_probability(
 ) -> np.ndarray:
     """(P,) probability over random initial overlaps that each direction is selected; 1 for even activations and m ≥ P.
 
-    Of independent reaches, which moves it by up to 0.06 at d = P, 0.02 at 2P and 0.01 from 4P on (beside drawn unit vectors).
+    Of independent Gaussian reaches, at any dimension: exact for one neuron, whose overlaps are Gaussians over a common norm;
+    for more off by up to 0.02 at d = P and 0.006 from 1.5P on (beside drawn unit vectors, P ≤ 8). The law of one reach in
+    $R^d$, taken to be independent, misses that norm, and is off by up to 0.09 at d = P and 0.02 at 2P.
     Then exact up to `MOST_DIRECTIONS` directions; for more by the fluid limit, up to 64 with its first correction (beyond,
     that is worth less than it costs): off by at most 0.01 beside draws of P = 9 to 32.
     Raises `InputError` for information exponent 1.
     """
-    competition = Competition.of(teacher.a, width, information_exponent, teacher.dim, one_sided)
+    competition = Competition.of(teacher.a, width, information_exponent, one_sided=one_sided)
     if width >= teacher.width and not competition.law.signed:
         return np.ones(teacher.width)
     if teacher.width <= MOST_DIRECTIONS:
