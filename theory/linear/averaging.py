@@ -228,9 +228,10 @@ def swept_residual(_: str, claim: sp.Basic) -> sp.Expr:
     product = together / (1 - (1 - k1) * (1 - k2))
     square = ((k1 - k2) ** 2 * spread + law.boost_i * noise2 + law.boost_j * noise1) / 4
     growth = sp.limit(sp.together(((k1 - k2) * product + square) / law.eta), law.eta, 0)
-    _, gram, target = _weights()
-    now = _law(target).residual(gram, 0.8)
-    paces = np.linalg.eigvalsh(gram + 0.8 * np.eye(_DIM))
+    joint, gram, target = _weights()
+    norm2 = float(joint[:, -1] @ joint[:, -1])
+    now = _law(target).residual(gram, norm2)
+    paces = np.linalg.eigvalsh(gram + norm2 * np.eye(_DIM))
     variances = np.diagonal(now.rotations.frame.T @ now.boost @ now.rotations.frame)
     known = dict(zip((law.pace_i, law.pace_j, law.boost_i, law.boost_j), (*paces, *variances), strict=True))
     code = now.rotations.squares[0, 1] / float((law.eta * growth).subs({**known, law.eta: _STEP})) - 1
