@@ -410,7 +410,10 @@ class Law:
         return trace(rest @ np.linalg.solve(now.second, now.boost)) * trace(now.second) / trace(rest)
 
     def mixing(self, gram: np.ndarray, now: Residual) -> np.ndarray:
-        """What rotations across θ* take from directions of large G and give to others, per step, (D, D)."""
+        r"""$E\{\Omega G\Omega^\top-\frac12(\Omega\Omega^\top G+G\,\Omega\Omega^\top)\}$ per step, (D, D).
+
+        What rotations Ω across θ* take from directions of large G and give to others (derived); towards θ* they are left out.
+        """
         across = self._across
         squares = across @ now.rotations.mean(across) @ across
         return across @ now.rotations.mean(across @ gram @ across) @ across - (squares @ gram + gram @ squares) / 2
@@ -563,6 +566,11 @@ class Phases:
 def _put_off(steps: Any, period: float) -> Any:
     """Steps by which noise, on and off for `period` each, has been on for so many."""
     return np.where(np.isfinite(steps), steps + period * np.floor(steps / period), steps)
+
+
+def left_out(boost: Any, dim: float) -> Any:
+    r"""$(\mathrm{tr}\beta)^2+\frac2d\mathrm{tr}\beta$, shape of `boost`, tr β: see `Phases.left_out` (derived)."""
+    return boost**2 + 2 / dim * boost
 
 
 def mean_alignment(geometry: Geometry, gram: np.ndarray) -> float:
@@ -915,7 +923,7 @@ def _moving(
         second_norm2=norm2,
         alignment=alignment,
         boost=boost,
-        left_out=boost**2 + 2 / geometry.dim * boost,
+        left_out=left_out(boost, geometry.dim),
         top_share=top_share,
         switched=switched,
         neglected=sizes(escape, course.cancelled(min(onset, times[-1])), alignment[0], awaited),

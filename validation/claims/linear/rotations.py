@@ -7,7 +7,7 @@ import scipy
 
 from theory import LinearTask, draw_linear_start, draw_linear_task
 from theory.linear.fitting import Fitted, fitted
-from theory.linear.phases import Geometry, Law, stability_limit
+from theory.linear.phases import Geometry, Law, left_out, stability_limit
 from validation.judge.claim import Measurement, Part, claim
 from validation.judge.context import Context
 from validation.statistics.standard_errors import mean_and_error
@@ -42,7 +42,7 @@ def run_rotations(context: Context) -> Iterator[Part]:
     estimate, stderr = mean_and_error(np.einsum("i,rij,j->r", along, gram, along) / predicted)
     text = "‖Wu‖² along the direction of most data, measured / predicted"
     allowed, source = (
-        boost**2 + 2 / _DIM * boost,
+        left_out(boost, _DIM),
         "(tr β)² + 2 tr β/d: the second order in β, and that S varies with a boost",
     )
     yield Measurement(text, 1.0, estimate, stderr, allowed, controls, source, "", {"predicted": predicted})
