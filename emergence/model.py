@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from emergence.options import Problem, options
 from emergence.refusal import refuse
 from emergence.resources import Cost
+from emergence.table import Table
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -114,7 +115,7 @@ class Simulation:
     help: str
     uses: frozenset[str]
     run: Callable[[Any, Progress | None, Any], Run]
-    table: Callable[[Any, Run], str]
+    table: Callable[[Any, Run], Table]
     variables: tuple[str, ...]
     requires: Callable[[Any], None] = _anything
     warn: Callable[[Any], tuple[str, ...]] = _silent
@@ -157,7 +158,7 @@ class Predictor:
             "predictions",
             self.uses - self.shown,
             lambda resolved, *_: Run(self.data(resolved)),
-            lambda *_: "",
+            lambda *_: Table(),
             self.variables,
         )
 

@@ -293,15 +293,16 @@ def _number(value: Any) -> float:
     return math.nan if value is None or not math.isfinite(value) else float(value)
 
 
-def beside(validities: Sequence[Validity], found: Mapping[str, Iterable[Any]]) -> str:
-    """A table, one row per direction, that says which predictions are outside their conditions, and why."""
+def beside(
+    validities: Sequence[Validity], found: Mapping[str, Iterable[Any]], notes: Sequence[str] = ()
+) -> table.Table:
+    """A table, one row per direction, that says which predictions are outside their conditions, and why; then `notes`."""
     rows = [
         (p, *(_plain(x) for x in row), mark)
         for p, (*row, mark) in enumerate(zip(*found.values(), marks(validities), strict=True), start=1)
     ]
-    return "\n".join(
-        [table.render(("direction", *found, "predicted valid"), rows), *explained(own.reasons for own in validities)]
-    )
+    below = [*explained(own.reasons for own in validities), *notes]
+    return table.Table(("direction", *found, "predicted valid"), rows, below=below)
 
 
 def _plain(value: Any) -> Any:

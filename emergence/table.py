@@ -1,7 +1,10 @@
 """Plain text tables."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from emergence.refusal import refuse
 
 
 def cell(value: object) -> str:
@@ -11,6 +14,39 @@ def cell(value: object) -> str:
     if isinstance(value, float):
         return f"{value:.4g}" if math.isfinite(value) else "-"
     return " ".join(str(value).split())
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table for people, `text`, and for machines, `document`.
+
+    Attributes:
+        headers: names of the columns, all different. rows: words, numbers, or None for what is missing, as many in each.
+        above, below: lines of text.
+
+    Raises `InputError` for two columns of one name.
+    """
+
+    headers: Sequence[str] = ()
+    rows: Sequence[Sequence[object]] = ()
+    above: Sequence[str] = ()
+    below: Sequence[str] = ()
+
+    def __post_init__(self) -> None:
+        twice = [name for place, name in enumerate(self.headers) if name in self.headers[:place]]
+        if twice:
+            refuse(f"headers of a table have {twice[0]!r} twice: give each column a name of its own")
+
+    @property
+    def text(self) -> str:
+        """Lines above, aligned columns, lines below."""
+        return "\n".join([*self.above, *([render(self.headers, self.rows)] if self.headers else []), *self.below])
+
+    @property
+    def document(self) -> Mapping[str, object]:
+        """Rows by name of the column, and what is said about them."""
+        rows = [dict(zip(self.headers, row, strict=True)) for row in self.rows]
+        return {"table": rows, "notes": [line.strip() for line in (*self.above, *self.below) if line]}
 
 
 def render(headers: Sequence[str], rows: Sequence[Sequence[object]]) -> str:

@@ -16,7 +16,7 @@ import sympy as sp
 
 from emergence.model import Comparer, Derive, Document, Model, Predictor, Progress, Run, Simulation, Symbol
 from emergence.options import Problem, option, options
-from emergence.table import render
+from emergence.table import Table
 from emergence.values import Number, Whole
 from theory import Assumption, Derivation, Step
 from theory.core.derivation import equation
@@ -168,10 +168,10 @@ def sgd(resolved: Resolved, progress: Progress | None = None, _: object = None, 
     return Run(_dataset(resolved, size * marks, np.stack(overlap, axis=1), ("replica", "time")))
 
 
-def _table(resolved: Resolved, run: Run) -> str:
+def _table(resolved: Resolved, run: Run) -> Table:
     mean = (run.data.overlap**2).mean([dim for dim in run.data.overlap.dims if dim != "time"])
     rows = [(float(mean.time[i]), float(mean[i])) for i in np.linspace(0, mean.size - 1, 7).round().astype(int)]
-    return render(("time", "squared overlap"), rows)
+    return Table(("time", "squared overlap"), rows)
 
 
 def _predicted(resolved: Resolved) -> "xr.Dataset":

@@ -23,7 +23,7 @@ import sympy as sp
 import theory
 from emergence.model import Comparer, Derive, Document, Model, Predictor, Progress, Run, Simulation
 from emergence.options import Problem, option, options
-from emergence.table import render
+from emergence.table import Table, render
 from emergence.values import Expression, Number, Numbers, Whole
 from theory.core.frame import A, B, N, eta, gram, w
 from theory.core.hermite import z
@@ -317,12 +317,12 @@ def _sgd(resolved: Resolved, progress: Progress | None = None, _: object = None,
     return Run(_dataset(resolved, y, loss, rates["eta"] * marks, step_size=step_size), int(diverged.sum()))
 
 
-def _table(_: Resolved, run: Run) -> str:
+def _table(_: Resolved, run: Run) -> Table:
     """Loss and second layer at a few times, means over replicas."""
     data = run.data.mean("replica") if "replica" in run.data.dims else run.data
     places = range(0, SAVES + 1, SAVES // 6)
     rows = [(float(data.time[i]), float(data.loss[i]), " ".join(f"{x:.3f}" for x in data.b.values[i])) for i in places]
-    return render(("time", "loss", "second layer"), rows)
+    return Table(("time", "loss", "second layer"), rows)
 
 
 # --------------------------------------------------------------------------- predictions

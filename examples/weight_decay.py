@@ -24,7 +24,7 @@ from scipy.integrate import solve_ivp
 import theory
 from emergence.model import Comparer, Derive, Document, Model, Predictor, Progress, Run, Simulation
 from emergence.options import Problem, option, options
-from emergence.table import render
+from emergence.table import Table, render
 from emergence.values import Expression, Number, Numbers, Whole
 from theory.additive import flow as additive
 from theory.core.activation import c as cosine
@@ -364,7 +364,7 @@ def measured(resolved: Resolved, data: "xr.Dataset") -> dict[str, np.ndarray]:
     }
 
 
-def _table(resolved: Resolved, run: Run) -> str:
+def _table(resolved: Resolved, run: Run) -> Table:
     """Predicted beside measured, means over replicas."""
     found, expected = measured(resolved, run.data), _predicted(resolved)
     lead = tuple(range(found["floor"].ndim - 1))
@@ -374,7 +374,7 @@ def _table(resolved: Resolved, run: Run) -> str:
         for name, value in means.items()
         for i, (own, mean) in enumerate(zip(np.atleast_1d(expected[name]).tolist(), value, strict=True), start=1)
     ]
-    return render(("quantity", "direction", "predicted", "measured"), rows)
+    return Table(("quantity", "direction", "predicted", "measured"), rows)
 
 
 # ------------------------------------------------------------------ comparison and claim

@@ -10,6 +10,7 @@ from emergence.interruption import kept
 from emergence.model import made
 from emergence.progress import Progress
 from emergence.result import Result
+from emergence.table import Table
 
 
 def run(arguments: argparse.Namespace) -> Result:
@@ -37,6 +38,7 @@ def run(arguments: argparse.Namespace) -> Result:
         total = f" of {problem.replicas} replicas" if hasattr(problem, "replicas") else " replicas"
         console.warn(f"{done.diverged}{total} diverged: lower step-size or raise batch")
     drawn = pictures.of_data(picture, lambda: done.data)
-    table = made(simulation.table(resolved, done), str, f"the table of {simulation.name}")
-    lines = [resolved.headline(), "", table, "", f"written: {path}", *pictures.told(drawn)]
-    return Result(file.document(done.data, path) | dict(done.more) | drawn, "\n".join(lines), 1 if done.diverged else 0)
+    table = made(simulation.table(resolved, done), Table, f"the table of {simulation.name}")
+    lines = [resolved.headline(), "", table.text, "", f"written: {path}", *pictures.told(drawn)]
+    document = {**file.document(done.data, path), **table.document, **done.more, **drawn}
+    return Result(document, "\n".join(lines), 1 if done.diverged else 0)

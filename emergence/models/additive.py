@@ -1,6 +1,7 @@
 r"""The additive model: a teacher $\sum_pa_p\sigma(\langle e_p,x\rangle)$ and a 2-homogeneous student (arXiv:2504.19983)."""
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +11,7 @@ from emergence.models.teacher import EXPONENT, PREDICTED, STAGES, TEACHER, of_di
 from emergence.refusal import refuse
 from emergence.reproduction import FIG1, FIG2
 from emergence.resources import Cost
+from emergence.table import Table
 
 if TYPE_CHECKING:
     import numpy as np
@@ -216,10 +218,10 @@ def _wide(resolved: Resolved) -> tuple[str, ...]:
     )
 
 
-def _table(times: str, *, per_step: bool = False) -> "Any":
+def _table(times: str, *, per_step: bool = False) -> Callable[[Resolved, Run], Table]:
     """A table of predicted and measured emergence times; `times`: the measured ones' name in the simulator's result."""
 
-    def shown(resolved: Resolved, run: Run) -> str:
+    def shown(resolved: Resolved, run: Run) -> Table:
         from emergence.prediction import beside, late, over_replicas, sgd_means, sgd_steps
 
         predicted, measured = resolved.times.half, getattr(run.result, times)
@@ -235,14 +237,14 @@ def _table(times: str, *, per_step: bool = False) -> "Any":
             step_size, _, _ = resolved.run_length()
             columns = {"steps_half predicted": predicted / step_size, **sgd_means(resolved)}
             columns |= over_replicas(measured, run.result.diverged)
-            return "\n".join([beside(resolved.times.validities, columns), *late(sgd_steps(resolved))])
-        columns = {"time_half predicted": predicted, **over_replicas(measured, run.result.diverged, spread=True)}
-        return "\n".join([beside(resolved.times.validities, columns), *late(sgd_steps(resolved))])
+        else:
+            columns = {"time_half predicted": predicted, **over_replicas(measured, run.result.diverged, spread=True)}
+        return beside(resolved.times.validities, columns, late(sgd_steps(resolved)))
 
     return shown
 
 
-def _descent_table(resolved: Resolved, run: Run) -> str:
+def _descent_table(resolved: Resolved, run: Run) -> Table:
     from emergence.prediction import beside
 
     step_size, _, _ = resolved.run_length()

@@ -12,6 +12,7 @@ from emergence.models.teacher import state_size
 from emergence.options import options
 from emergence.refusal import refuse
 from emergence.resources import Cost
+from emergence.table import Table
 
 if TYPE_CHECKING:
     from theory import Activation
@@ -102,11 +103,9 @@ def _sgd_cost(resolved: Resolved) -> Cost:
     return Cost(problem.replicas * own, 2.0 * resolved.steps * batch * problem.replicas * size)
 
 
-def _table(resolved: Resolved, run: Run) -> str:
+def _table(resolved: Resolved, run: Run) -> Table:
     """Lengths, cosines with the directions and the second layer at a few steps: means over replicas, and the loss."""
     import numpy as np
-
-    from emergence import table
 
     data = run.data
     places = sorted({round(share * (data.sizes["time"] - 1)) for share in (0, 0.1, 0.25, 0.5, 0.75, 1)})
@@ -115,7 +114,9 @@ def _table(resolved: Resolved, run: Run) -> str:
         data = data.isel(replica=np.flatnonzero(~data.diverged.values))
         if not data.sizes["replica"]:
             gentler = "" if resolved.problem.rule == "sgd" else f", or less than rule {resolved.problem.rule}"
-            return f"every replica diverged: give a step size below {resolved.echo()['step_size']}{gentler}"
+            return Table(
+                above=[f"every replica diverged: give a step size below {resolved.echo()['step_size']}{gentler}"]
+            )
     norm = np.sqrt(np.einsum("...ikk->...k", data.gram.values))
     length = np.sqrt(np.einsum("ipp->p", resolved.model.directions.grams))
     cosine = np.abs(data.overlap.sum("eigenspace").values) / (norm[..., None] * length)
@@ -129,7 +130,7 @@ def _table(resolved: Resolved, run: Run) -> str:
     begin = {"step": data.step.values} if "replica" in data.dims else {}
     begin["time"] = data.time.values
     rows = zip(*(x.tolist() for x in (*begin.values(), *columns)), strict=True)
-    return table.render((*begin, *shown), list(rows))
+    return Table((*begin, *shown), list(rows))
 
 
 def _case(resolved: Resolved) -> "Case":

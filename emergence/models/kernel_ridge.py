@@ -9,6 +9,7 @@ from emergence.models.teacher import ACTIVATION, TeacherProblem
 from emergence.options import option, options
 from emergence.refusal import refuse
 from emergence.resources import Cost
+from emergence.table import Table
 from emergence.values import Expression, Number, Text, Whole, Wholes
 
 if TYPE_CHECKING:
@@ -103,8 +104,8 @@ def _cost(resolved: Resolved) -> Cost:
     return Cost(2 * max(counts) ** 2, resolved.problem.replicas * sum(n**3 for n in counts) / 3)
 
 
-def _table(resolved: Resolved, run: Run) -> str:
-    from emergence import conditions, table
+def _table(resolved: Resolved, run: Run) -> Table:
+    from emergence import conditions
     from theory.baselines.sample_pairs import conditions as what_holds
 
     data, total, rows = run.data, resolved.regression.total, []
@@ -118,10 +119,10 @@ def _table(resolved: Resolved, run: Run) -> str:
     degrees = zip(data.degree.values, data.energy.values, data.harmonics.values, strict=True)
     energy = ", ".join(f"{int(k)}: {float(x) / total:.3g} in {int(b)}" for k, x, b in degrees if x > 1e-9 * total)
     first = f"share of the target's energy by degree, and its harmonics: {energy}"
-    shown = table.render(("samples", "predicted", "measured", "±", "staircase", "predicted valid"), rows)
+    headers = ("samples", "predicted", "measured", "±", "staircase", "predicted valid")
     outside = conditions.explained(((f"{n} samples", None), own) for n, own in held.items())
     unit = "mean squared error over that of knowing nothing; inputs uniform on the sphere"
-    return "\n".join([first, "", shown, *outside, "", unit])
+    return Table(headers, rows, [first, ""], [*outside, "", unit])
 
 
 MODEL = Model(

@@ -10,6 +10,7 @@ from emergence.models.run_length import steps_in
 from emergence.models.teacher import ACTIVATION, EXPONENT, TrainedProblem, of_directions, replicas_cost
 from emergence.options import option, options
 from emergence.refusal import refuse
+from emergence.table import Table, cell
 from emergence.values import Expression, Number, Whole
 
 if TYPE_CHECKING:
@@ -191,8 +192,8 @@ def _declared(
     return model, Start((np.concatenate([initial.on_teachers, initial.residual], axis=1),))
 
 
-def _table(resolved: Resolved, run: Run) -> str:
-    from emergence import conditions, table
+def _table(resolved: Resolved, run: Run) -> Table:
+    from emergence import conditions
     from emergence.prediction import explained, over_replicas
 
     data, known = run.data, _in_steps(resolved)
@@ -210,9 +211,8 @@ def _table(resolved: Resolved, run: Run) -> str:
         **over_replicas(run.result.half_steps),
     }
     rows = [(q, *row) for q, row in enumerate(zip(*columns.values(), strict=True), start=1)]
-    first, last = (table.cell(float(data.loss.values[:, place].mean())) for place in (0, -1))
+    first, last = (cell(float(data.loss.values[:, place].mean())) for place in (0, -1))
     lines = [
-        table.render(("direction", *columns), rows),
         *explained(one.reasons if one else [] for one in at),
         "",
         f"loss after the second layer: {first} at the start, {last} at step {run.result.steps} (population fit)",
@@ -220,8 +220,8 @@ def _table(resolved: Resolved, run: Run) -> str:
     if resolved.unknown:
         lines.append(f"no steps predicted: {resolved.unknown}")
     if "fitted_loss" in data:
-        lines.append(f"after a fit to fresh samples: {table.cell(float(data.fitted_loss.mean()))}")
-    return "\n".join(lines)
+        lines.append(f"after a fit to fresh samples: {cell(float(data.fitted_loss.mean()))}")
+    return Table(("direction", *columns), rows, below=lines)
 
 
 def _start_overlap(resolved: Resolved) -> "np.ndarray":

@@ -8,6 +8,7 @@ from emergence.files import file_name
 from emergence.model import Model, Progress, Run, Simulation
 from emergence.options import Problem, option, options
 from emergence.resources import Cost
+from emergence.table import Table
 from emergence.values import Choice, Number, Share, Switch, Text, Whole
 
 if TYPE_CHECKING:
@@ -102,18 +103,16 @@ def _cost(resolved: Resolved) -> Cost:
     return Cost(max(weights, kernel), 6.0 * runs * resolved.values["images"] * weights)
 
 
-def _table(_: Resolved, run: Run) -> str:
-    from emergence import table
-
+def _table(_: Resolved, run: Run) -> Table:
     last, rows = run.data.isel(time=-1), []
     for arm in last.arm.values.tolist():
         x = last.sel(arm=arm).mean("replica")
         train, test, norm = ([float(y) for y in x[name]] for name in ("loss_train", "loss_test", "norm"))
         rows.append((arm, *train, float(x.expected_loss), *test, float(x.departure), *norm))
-    train_headers = ("train loss", "linearised", "expected")
-    headers = ("arm", *train_headers, "test loss", "linearised", "departure", "norm", "linearised")
+    pairs = [(name, f"{name}, linearised") for name in ("train loss", "test loss", "norm")]
+    headers = ("arm", *pairs[0], "train loss, expected", *pairs[1], "departure", *pairs[2])
     note = f"any model that interpolates noisy labels has training loss {run.result.plateau:.4g} against clean ones"
-    return f"{table.render(headers, rows)}\n\n{note}"
+    return Table(headers, rows, below=["", note])
 
 
 _CURVES = ("loss_train", "loss_test", "norm", "displacement", "departure", "expected_loss")

@@ -10,6 +10,7 @@ from emergence.models.teacher import UNSTABLE
 from emergence.options import Problem, option, written
 from emergence.refusal import refuse
 from emergence.resources import Cost
+from emergence.table import Table
 from emergence.values import Number, Share, Switch, Whole
 
 if TYPE_CHECKING:
@@ -275,15 +276,13 @@ def _cost(resolved: Resolved) -> Cost:
     return _held(problem, (4.0 * weights + 2.0 * inputs) * float(resolved.run_length()) * problem.replicas)
 
 
-def _table(_: Resolved, run: Run) -> str:
+def _table(_: Resolved, run: Run) -> Table:
     """Norms, alignment and loss at a few steps, means over replicas."""
-    from emergence import table
-
     names = ("mean_norm", "second_norm2", "mean_alignment", "top_share", "loss")
     steps = run.result.step
     places = sorted({round(share * (len(steps) - 1)) for share in (0, 0.1, 0.25, 0.5, 0.75, 1)})
     rows = [(int(steps[i]), *(float(run.result.values(name)[:, i].mean()) for name in names)) for i in places]
-    return table.render(("step", "mean norm", "‖a‖²", "mean |cos|", "s₁/‖W‖", "loss"), rows)
+    return Table(("step", "mean norm", "‖a‖²", "mean |cos|", "s₁/‖W‖", "loss"), rows)
 
 
 # ------------------------------------------------------------------------- predictions

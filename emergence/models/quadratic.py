@@ -20,6 +20,7 @@ from emergence.models.teacher import (
 from emergence.options import option
 from emergence.refusal import refuse
 from emergence.resources import Cost
+from emergence.table import Table
 from emergence.values import MAX_WHOLE, Expression, Number, Whole
 
 if TYPE_CHECKING:
@@ -422,12 +423,12 @@ def _riccati(resolved: Resolved, progress: Progress | None, _: object) -> Run:
     return Run(data, more={"time_unit": resolved.clock})
 
 
-def _riccati_table(resolved: Resolved, run: Run) -> str:
+def _riccati_table(resolved: Resolved, run: Run) -> Table:
     """Final overlaps of each direction with the law's, and the loss."""
     import numpy as np
 
-    from emergence import table
     from emergence.prediction import beside
+    from emergence.table import cell
     from theory.quadratic.model import floor
 
     def mean(values: np.ndarray) -> tuple[float, float | None]:
@@ -449,16 +450,12 @@ def _riccati_table(resolved: Resolved, run: Run) -> str:
         float(model.loss(resolved.law.risk(end))[0]),
         float(model.loss(floor(model.spectrum, model.width))),
     )
-    measured = table.cell(loss) if error is None else f"{table.cell(loss)} ± {table.cell(error)}"
-    return "\n".join(
-        [
-            beside(_validity(resolved), columns),
-            "",
-            f"loss at time {table.cell(resolved.time)}: mean {measured}, law {table.cell(predicted)}, "
-            f"floor {table.cell(least)} (with the best norms for the subspace)",
-            resolved.clock,
-        ]
+    measured = cell(loss) if error is None else f"{cell(loss)} ± {cell(error)}"
+    at_end = (
+        f"loss at time {cell(resolved.time)}: mean {measured}, law {cell(predicted)}, "
+        f"floor {cell(least)} (with the best norms for the subspace)"
     )
+    return beside(_validity(resolved), columns, ["", at_end, resolved.clock])
 
 
 def _stiefel_sgd(resolved: ResolvedStiefel, progress: Progress | None, _: object) -> Run:
@@ -487,12 +484,11 @@ def _starts(resolved: Resolved) -> "list[theory.Subspace]":
     return list(draw_subspaces(problem.width, resolved.model.width, problem.dim, problem.seed, problem.replicas))
 
 
-def _stiefel_table(resolved: ResolvedStiefel, run: Run) -> str:
+def _stiefel_table(resolved: ResolvedStiefel, run: Run) -> Table:
     """Mean risk at a few times, with the Riccati flow's from the same starts."""
     import numpy as np
 
     import dynamics
-    from emergence import table
 
     data = run.data
     marks = np.unique(np.linspace(0, data.sizes["time"] - 1, 6).round().astype(int))
@@ -502,7 +498,7 @@ def _stiefel_table(resolved: ResolvedStiefel, run: Run) -> str:
     error = risk.std(axis=0, ddof=1) / np.sqrt(len(risk)) if len(risk) > 1 else [None] * len(marks)
     clocks = (data[name].values[marks].tolist() for name in ("step", "time", "riccati_time"))
     rows = list(zip(*clocks, riccati.tolist(), risk.mean(axis=0).tolist(), error, strict=True))
-    return table.render(("step", "time", "Riccati time", "risk, Riccati flow", "risk, SGD", "±"), rows)
+    return Table(("step", "time", "Riccati time", "risk, Riccati flow", "risk, SGD", "±"), rows)
 
 
 def _riccati_cost(resolved: Resolved) -> Cost:

@@ -8,6 +8,7 @@ from emergence.models.lazy_rich import DATA, FULL, RESUME, Resolved, checkpoint_
 from emergence.options import Problem, option, options
 from emergence.refusal import refuse
 from emergence.resources import Cost
+from emergence.table import Table
 from emergence.values import Number, Numbers, Switch, Text, Whole, Wholes
 
 if TYPE_CHECKING:
@@ -85,16 +86,14 @@ def _cost(resolved: Resolved) -> Cost:
     return Cost(sum(sizes), 3.0 * runs * len(resolved.images.train) * passed)
 
 
-def _accuracies(_: Resolved, run: Run) -> str:
-    from emergence import table
-
+def _accuracies(_: Resolved, run: Run) -> Table:
     last, rows = run.data.isel(epoch=-1), []
     for arm in run.result:
         x = last.sel(arm=arm)
         accuracy = x.test_accuracy
         error = float(accuracy.std(ddof=1) / accuracy.size**0.5) if accuracy.size > 1 else None
         rows.append((arm, float(accuracy.mean()), error, float(x.test_loss.mean()), float(x.train_loss.mean())))
-    return table.render(("arm", "test accuracy", "±", "test loss", "training loss as seen"), rows)
+    return Table(("arm", "test accuracy", "±", "test loss", "training loss as seen"), rows)
 
 
 def _pruning(resolved: Resolved, progress: Progress | None, folder: "Path | None") -> Run:
@@ -105,15 +104,13 @@ def _pruning(resolved: Resolved, progress: Progress | None, folder: "Path | None
     return Run(pruned, compared.diverged, compared.networks)
 
 
-def _pruned(_: Resolved, run: Run) -> str:
-    from emergence import table
-
+def _pruned(_: Resolved, run: Run) -> Table:
     accuracy = run.data.accuracy_by_share.mean("replica")
     rows = [
         (float(kept), *(float(accuracy.sel(arm=arm).isel(share=k)) for arm in run.result))
         for k, kept in enumerate(run.data.kept_by_share.values)
     ]
-    return table.render(("parameters kept", *run.result), rows)
+    return Table(("parameters kept", *run.result), rows)
 
 
 def _folder(resolved: Resolved) -> str:

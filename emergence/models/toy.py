@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from emergence.model import Derive, Model, Progress, Run, Simulation
 from emergence.options import Problem, option, options
 from emergence.refusal import refuse
+from emergence.table import Table
 from emergence.values import Number, Numbers, Wholes
 
 if TYPE_CHECKING:
@@ -96,10 +97,8 @@ def _joined(parts: "list[xr.Dataset]", starts: Any) -> "xr.Dataset":
     return xr.concat(parts, dim="toy", combine_attrs="drop_conflicts").assign_coords(start=starts)
 
 
-def _table(_: Resolved, run: Run) -> str:
-    from emergence import table
-
-    return table.render(("loss", "k", "start", "t50", "(t90 − t10)/t50", "exact"), run.result)
+def _table(_: Resolved, run: Run) -> Table:
+    return Table(("loss", "k", "start", "t50", "(t90 − t10)/t50", "exact"), run.result)
 
 
 MODEL = Model(

@@ -902,6 +902,7 @@ from numpy.typing import ArrayLike
 from dynamics.core.interrupted import IntegrationError
 from emergence.model import Model, Run, Simulation
 from emergence.options import Problem, option
+from emergence.table import Table
 from emergence.values import Number, Whole
 from theory.core.streams import stream
 
@@ -938,7 +939,7 @@ def numbers(resolved, *_):
 
 USES = frozenset({"dim", "replicas", "steps", "stops", "seed"})
 MODEL = Model("noise", "normal numbers", Noise, lambda problem, simulation=None: Resolved(problem),
-              (Simulation("numbers", "numbers", USES, numbers, lambda *_: "", ("x",)),))
+              (Simulation("numbers", "numbers", USES, numbers, lambda *_: Table(), ("x",)),))
 """
 
 

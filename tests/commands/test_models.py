@@ -217,6 +217,7 @@ import xarray as xr
 
 from emergence.model import Comparer, Document, Model, Predictor, Run, Simulation
 from emergence.options import Problem, option
+from emergence.table import Table
 from emergence.values import Number, Whole
 from validation.comparison import Case, Stage, judged
 
@@ -267,13 +268,17 @@ def case(resolved):
     return Case("Decay", "places", columns, stages, judge, lambda found: [], lambda found: [], "Values at the end.")
 
 
+def table(resolved, run):
+    return Table(("end",), [(float(run.data.x[-1]),)], below=["a note"])
+
+
 MODEL = Model(
     name="decay",
     help="one number that decays",
     problem=Decay,
     resolve=lambda problem, simulation=None: Resolved(problem),
     simulations=(
-        Simulation("decay", "exponential decay", frozenset({"rate", "points"}), curve, lambda *_: "a table", ("x",)),
+        Simulation("decay", "exponential decay", frozenset({"rate", "points"}), curve, table, ("x",)),
     ),
     predict=Predictor(document, end, frozenset({"rate", "label"}), ("end",), shown=frozenset({"label"})),
     compare=Comparer(case, frozenset({"rate"})),
@@ -293,6 +298,7 @@ def test_a_model_of_ones_own_is_simulated_predicted_and_compared(
 ) -> None:
     code, document, _ = run("simulate", "decay", *own, "--rate", "2", "--quiet")
     assert (code, document["variables"]) == (0, {"x": ["time"]})
+    assert (document["table"], document["notes"]) == ([{"end": pytest.approx(0.1353352832366127)}], ["a note"])
     model = document["problem"].pop("model")
     assert document["problem"] == {"rate": 2.0, "points": 5, "label": 0}
     assert (model["name"], Path(model["file"]).name) == ("decay", "my_model.py")
