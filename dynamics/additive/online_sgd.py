@@ -133,8 +133,11 @@ class Problem:
         return cls(activation, teacher, engine_of(model, start, method, block, mistakes), watch, block)
 
     def begin(self, keys: jax.Array) -> Run:
-        """Replicas at the start, one for each key."""
-        return self.engine.begin(keys, self.watch.start())
+        """Replicas at the start, one for each key, which may have recovered directions."""
+        run = self.engine.begin(keys, self.watch.start())
+        overlap, gram, _ = self.engine.look(run.vectors)
+        norm2 = jnp.diagonal(jnp.sum(gram, axis=1), axis1=1, axis2=2)
+        return run._replace(seen=jax.vmap(self.watch, (0, 0, 0, None))(run.seen, jnp.sum(overlap, axis=1), norm2, 0))
 
     def overlaps(self, run: Run) -> State:
         """t, c, r of all replicas, as the overlap flow's state."""
@@ -247,11 +250,12 @@ def recovery_steps(
     _check_directions(teacher, directions=directions)
     wanted = np.array(directions, dtype=int)
     assert isinstance(problem.engine, Exact)
+    keys = replica_keys(seed, replicas, "online SGD")
     found = until_ended(
         problem.engine,
-        replica_keys(seed, replicas, "online SGD"),
+        keys,
         problem.watch,
-        problem.watch.start(),
+        jax.tree.map(lambda x: x[0], problem.begin(keys[:1]).seen),
         lambda seen: np.isfinite(np.asarray(seen.half_step)[:, wanted]).all(axis=1),
         steps=steps,
         what="online SGD",

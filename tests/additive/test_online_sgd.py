@@ -190,19 +190,19 @@ def test_exactly_the_steps_asked_for_are_run(method: str, steps: int, saved: lis
     assert result.steps == steps
     assert result.dataset["step"].values.tolist() == saved
     recorded = result.half_steps[np.isfinite(result.half_steps)]
-    assert set(recorded.tolist()) <= set(saved[1:])
+    assert set(recorded.tolist()) <= set(saved)
 
 
 def test_recovery_steps_agree_with_the_saved_overlaps() -> None:
-    """Saved after every block, the first save with a squared overlap (or norm share) of ½ is the recorded step."""
+    """Saved after every block, the first save, step 0 too, with a squared overlap (or norm share) of ½ is recorded."""
     result = sgd(saves=64, step_size=0.01)
     data = result.dataset
     squares = data["overlap"].values ** 2
     share = np.einsum("ntk,ntkq->ntq", data["norm2"].values, squares) / TEACHER.a
     steps = data["step"].values
     for reached, recorded in ((squares.max(axis=2), result.half_steps), (share, result.loss_steps)):
-        above = reached[:, 1:] >= 0.5  # recovery is looked at after each block, so not at step 0
-        first = np.where(above.any(axis=1), steps[1:][above.argmax(axis=1)], np.inf)
+        above = reached >= 0.5
+        first = np.where(above.any(axis=1), steps[above.argmax(axis=1)], np.inf)
         np.testing.assert_array_equal(recorded[~result.diverged], first[~result.diverged])
         assert 0 < np.isfinite(first).mean() < 1
 
@@ -437,3 +437,13 @@ def test_every_packed_number_lands_once_below_the_diagonal(count: int) -> None:
     assert filled.shape == (count, count)
     assert np.all(np.triu(filled) == 0)
     np.testing.assert_array_equal(np.sort(filled[filled != 0]), packed.ravel())
+
+
+def test_what_is_recovered_at_the_start_is_so_at_step_0() -> None:
+    start = InitialState(np.array([[0.95, 0.0], [0.0, 0.1]]), np.diag([0.3, 0.9]))
+    teacher = Teacher.of([0.8, 0.6], 40)
+    settings = {"step_size": 1e-9, "steps": 16, "replicas": 3}
+    run = online_sgd(H4, teacher, start, **settings)
+    np.testing.assert_array_equal(run.half_steps, [[0.0, np.inf]] * 3)
+    np.testing.assert_array_equal(run.loss_steps, [[0.0, np.inf]] * 3)
+    np.testing.assert_array_equal(recovery_steps(H4, teacher, start, directions=[0], **settings)[:, 0], 0.0)

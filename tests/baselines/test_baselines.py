@@ -259,7 +259,7 @@ def test_a_run_whose_times_are_not_known_says_why() -> None:
     result = SimpleNamespace(half_steps=np.full((2, 2), np.nan), steps=resolved.steps)
     shown = layer_wise._table(
         resolved, Run(xr.Dataset({"loss": (("replica", "time"), np.ones((2, 2)))}), result=result)
-    )
+    ).text
     assert "no steps predicted: activation 'h2' has information exponent 2" in shown
     rows = [line.split() for line in shown.splitlines() if line.strip().startswith(("1 ", "2 "))]
     assert [row[2:7] for row in rows] == [["-"] * 5] * 2
