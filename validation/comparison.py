@@ -6,10 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy.special import ndtr
 
 from dynamics.core.interrupted import Interrupted, Progress, unfinished
 from dynamics.core.precision import double_precision
 from validation.judge.claim import SIGMAS, Measurement, verdict_of
+from validation.statistics import power
 from validation.statistics.standard_errors import censored_mean, sigmas
 
 Row = dict[str, Any]
@@ -17,6 +19,8 @@ Row = dict[str, Any]
 Found = Mapping[str, Any]
 #: A right prediction is rejected so often at most, however few the replicas.
 FALSE_ALARMS = 1e-3
+#: The chance with which replicas that are asked for reject a wrong theory.
+_POWER = 0.9
 #: How far a mean over replicas may lie from what is predicted, in words.
 WITHIN = f"{SIGMAS:g} standard errors (of few replicas more: Student's quantile at {FALSE_ALARMS:g})"
 
@@ -170,9 +174,35 @@ def judged(
     allowance: float,
     controls: Mapping[str, float],
     sigmas: float = SIGMAS,
-) -> str:
-    """The verdict by the rule of the claims."""
-    return verdict_of(Measurement("", predicted, estimate, stderr, allowance, controls, "", sigmas=sigmas)).verdict
+    replicas: int = 1,
+) -> tuple[str, str]:
+    """The verdict by the rule of the claims, and why there is none; `replicas` of which the standard error is."""
+    found = Measurement("", predicted, estimate, stderr, allowance, controls, "", sigmas=sigmas)
+    return verdict_of(found).verdict, undecided(found, replicas)
+
+
+def undecided(found: Measurement, replicas: int = 1, *, by_chance: bool = False) -> str:
+    """Why a measurement is ``inconclusive``: wrong theories that it does not reject, and what would; nothing if it is not.
+
+    `replicas`: those of which its standard error is. `by_chance`: its allowance, too, is as large as chance makes it.
+    """
+    judged = verdict_of(found)
+    alive = [control for control in judged.controls if not control.rejected]
+    if judged.verdict != "inconclusive" or not alive:
+        return ""
+    names = " and ".join(f"{control.name!r}, {control.predicted:.4g}" for control in alive)
+    told = f"what is measured does not reject {names}"
+    if replicas < 2:
+        return told
+    gap, within = min(abs(control.predicted - found.predicted) for control in alive), found.sigmas * found.stderr
+    allowance, error = (
+        (0.0, (found.allowance + within) / found.sigmas) if by_chance else (found.allowance, found.stderr)
+    )
+    deviation = power.upper_deviation(error * np.sqrt(replicas), replicas)
+    enough = power.needed(gap, allowance, deviation, 2 * float(ndtr(-SIGMAS)), _POWER)
+    if enough is None:
+        return f"{told}, nor would more replicas: {'it is too near' if by_chance else 'lower step-size'}"
+    return f"{told}; about {float(f'{max(enough, replicas + 1):.2g}'):,.0f} replicas would"
 
 
 def allowed(replicas: int) -> float:
@@ -202,15 +232,15 @@ def judge_replicas(
         return "inconclusive", "one replica has no standard error: give --replicas 2 or more"
     missing, (mean, error, rest) = int(np.sum(~np.isfinite(times))), censored_mean(times, end)
     if not missing:
-        verdict = judged(predicted, mean, error, allowance, controls, allowed(count))
-        return verdict, "" if verdict == "agrees" else f"the mean over replicas beside {predicted:.4g}: {verdict}"
+        verdict, why = judged(predicted, mean, error, allowance, controls, allowed(count), count)
+        return verdict, f"the mean over replicas is {mean:.4g}" if verdict == "disagrees" else why
     told = f"{missing} of {count} replicas had not got there when the run ended, at {end:.4g}"
     least = float(np.mean(np.minimum(times, end)))
-    if least > predicted and judged(predicted, least, error, allowance, controls, allowed(count)) == "disagrees":
+    if least > predicted and judged(predicted, least, error, allowance, controls, allowed(count))[0] == "disagrees":
         return "disagrees", told
     if not np.isfinite(rest):
         return "inconclusive", f"{told}: give it longer"
-    verdict = judged(predicted, mean, error, allowance + rest, controls, allowed(count))
+    verdict, _ = judged(predicted, mean, error, allowance + rest, controls, allowed(count))
     remedy = ": give it longer" if verdict == "inconclusive" else ""
     return verdict, f"{told}, which leaves {rest:.2g} of the mean over replicas, {mean:.4g}, unknown{remedy}"
 

@@ -137,7 +137,8 @@ class Problem:
         run = self.engine.begin(keys, self.watch.start())
         overlap, gram, _ = self.engine.look(run.vectors)
         norm2 = jnp.diagonal(jnp.sum(gram, axis=1), axis1=1, axis2=2)
-        return run._replace(seen=jax.vmap(self.watch, (0, 0, 0, None))(run.seen, jnp.sum(overlap, axis=1), norm2, 0))
+        seen = jax.vmap(self.watch, (0, 0, 0, None))(run.seen, jnp.sum(overlap, axis=1), norm2, jnp.asarray(0))
+        return run._replace(seen=seen)
 
     def overlaps(self, run: Run) -> State:
         """t, c, r of all replicas, as the overlap flow's state."""

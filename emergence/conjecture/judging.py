@@ -11,7 +11,7 @@ import numpy as np
 import sympy as sp
 
 from emergence.arguments import PRESETS
-from emergence.conjecture import disagreement, lock, power
+from emergence.conjecture import disagreement, lock
 from emergence.conjecture.conjecture import Conjecture
 from emergence.conjecture.formula import Formula
 from emergence.conjecture.runs import Runs
@@ -23,6 +23,7 @@ from emergence.values import shown
 from validation.figures.plot import PALETTE, Plot
 from validation.judge.claim import Claim, Control, Measurement, Part, percent, share_used, verdict_of
 from validation.report.numerals import plain
+from validation.statistics import power
 from validation.statistics.standard_errors import sigmas
 
 if TYPE_CHECKING:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from emergence.conjecture import power
 from emergence.conjecture.conjecture import Conjecture, Point
 from emergence.conjecture.judging import missing, nearest, told
 from emergence.conjecture.runs import Runs, Stopped
@@ -20,6 +19,7 @@ from emergence.refusal import is_refusal
 from emergence.store import grid
 from emergence.values import MAX_WHOLE
 from theory.core.streams import integer_seed
+from validation.statistics import power
 
 if TYPE_CHECKING:
     import xarray as xr

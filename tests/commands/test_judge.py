@@ -21,7 +21,7 @@ from scipy import stats
 from emergence import plot
 from emergence.arguments import NEW
 from emergence.commands import calibrate, new
-from emergence.conjecture import disagreement, power
+from emergence.conjecture import disagreement
 from emergence.conjecture.conjecture import Conjecture, of_table
 from emergence.conjecture.formula import formula
 from emergence.conjecture.judging import claim_of, told
@@ -34,6 +34,7 @@ from emergence.store.folder import digest
 from theory import InputError
 from validation import Context
 from validation.judge.claim import percent
+from validation.statistics import power
 from validation.statistics.exponents import Window
 from validation.statistics.standard_errors import sigmas
 

@@ -21,7 +21,7 @@ NEVER = np.inf
         ([1.0, NEVER], "inconclusive", "1 of 2 replicas had not got there"),
         ([1.0, NEVER, NEVER], "inconclusive", "2 of 3 replicas had not got there"),
         ([0.99, 1.01, 1.0, 1.0], "agrees", ""),
-        ([2.99, 3.01, 3.0, 3.0], "disagrees", "the mean over replicas beside 1"),
+        ([2.99, 3.01, 3.0, 3.0], "disagrees", "the mean over replicas is 3"),
     ],
 )
 def test_replicas_are_judged_where_they_have_a_mean_and_an_error(times: list[float], verdict: str, reason: str) -> None:
@@ -44,6 +44,30 @@ def test_a_right_prediction_is_rejected_as_seldom_as_stated(replicas: int) -> No
 def test_runs_that_end_too_early_reject_nothing(end: float, verdict: str) -> None:
     """All 16 come later than the run's end: of times around 1.05 if it is 1.04, which the allowance holds."""
     assert judge_replicas(np.full(16, NEVER), 1.0, 0.1, {"twice": 2.0}, end)[0] == verdict
+
+
+@pytest.mark.parametrize("allowance", [0.0, 0.02])
+def test_the_replicas_that_are_asked_for_reject_the_wrong_theory(allowance: float) -> None:
+    """Eight of times around 1 do not tell 1.05. Of as many as four in five of such eights say would, nine sets in ten do."""
+    rng, wrong, count = generator(5), {"late": 1.05}, 200
+    asked = []
+    for times in 1 + 0.1 * rng.standard_normal((count, 8)):
+        _, why = judge_replicas(times, 1.0, allowance, wrong, NEVER)
+        asked += [int(why.split()[-3].replace(",", ""))] if "does not reject 'late', 1.05;" in why else []
+    assert len(asked) > 0.9 * count
+    enough = int(np.quantile(asked, 0.2))
+    sets = 1 + 0.1 * rng.standard_normal((count, enough))
+    told = np.mean([judge_replicas(one, 1.0, allowance, wrong, NEVER)[0] == "agrees" for one in sets])
+    # (The quantile of so many is known to a tenth of itself, which moves nine in ten by as much again.)
+    assert told > 0.8
+
+
+def test_a_wrong_theory_within_the_allowance_needs_something_else_than_replicas() -> None:
+    times = 1 + 0.1 * generator(6).standard_normal(64)
+    assert judge_replicas(times, 1.0, 0.06, {"late": 1.05}, NEVER) == (
+        "inconclusive",
+        "what is measured does not reject 'late', 1.05, nor would more replicas: lower step-size",
+    )
 
 
 def test_most_replicas_may_be_missing_near_the_end_of_the_run() -> None:

@@ -22,7 +22,7 @@ from theory.declared.predict import predict
 from theory.declared.rule import Momentum, Rule
 from theory.declared.schedule import Schedule
 from theory.declared.start import Start
-from validation.comparison import WITHIN, Case, Found, Row, Stage, allowed, judged
+from validation.comparison import WITHIN, Case, Found, Row, Stage, allowed, judged, undecided
 from validation.comparisons.directions import LARGEST_SHIFT
 from validation.comparisons.step_limit import SECOND_ORDER, TOO_FEW, step_limit
 from validation.figures.common import mean_paths
@@ -196,8 +196,13 @@ def _judged_of_sgd(one: Known, steps: np.ndarray, spacing: float, lost: np.ndarr
         return {"verdict": "not judged", "reason": "one replica has no standard error"}
     error, allowance = float(steps.std(ddof=1) / np.sqrt(steps.size)), (one.high - one.low) / 2 + spacing
     wrong = {"half of the steps": one.value / 2, "twice as many": 2 * one.value}
-    verdict = judged((one.low + one.high) / 2, float(steps.mean()), error, allowance, wrong, allowed(steps.size))
-    return {"measured_stderr": error, "verdict": verdict, "reason": f"interval {one.low:.4g} to {one.high:.4g}"}
+    numbers = (one.low + one.high) / 2, float(steps.mean()), error, allowance
+    verdict, why = judged(*numbers, wrong, allowed(steps.size), steps.size)
+    return {"measured_stderr": error, "verdict": verdict, "reason": _interval(one, why)}
+
+
+def _interval(one: Known, why: str) -> str:
+    return f"interval {one.low:.4g} to {one.high:.4g}" + (f"; {why}" if why else "")
 
 
 def _spacing(record: np.ndarray, one: Known) -> float:
@@ -226,8 +231,9 @@ def _judged(one: Known, measured: float, end: float, spacing: float) -> Row:
     if not np.isfinite(measured):
         return {"verdict": "disagrees", "reason": f"not found by {end:.4g}"}
     centre, allowance = (one.low + one.high) / 2, (one.high - one.low) / 2 + spacing
-    verdict = judged(centre, measured, 0.0, allowance, {"half the time": one.value / 2, "twice": 2 * one.value})
-    return {"verdict": verdict, "reason": f"interval {one.low:.4g} to {one.high:.4g}"}
+    wrong = {"half the time": one.value / 2, "twice the time": 2 * one.value}
+    verdict, why = judged(centre, measured, 0.0, allowance, wrong)
+    return {"verdict": verdict, "reason": _interval(one, why)}
 
 
 def rivals(model: DeclaredModel) -> dict[str, DeclaredModel]:
@@ -322,7 +328,7 @@ def _verdict(one: Measurement, measured: Sequence[Measurement], lost: np.ndarray
         return "outside", f"{left}: lower step-size"
     verdict, farthest = verdict_of(one).verdict, max(measured, key=_off)
     if verdict != "disagrees" or _off(farthest) <= LARGEST_SHIFT:
-        return verdict, ""
+        return verdict, undecided(one, lost.size, by_chance=True)
     what = "SGD is" if farthest is one else f"{farthest.quantity} of SGD are"
     return (
         "outside",

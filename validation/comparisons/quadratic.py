@@ -152,7 +152,7 @@ def _judged(predicted: float, j: int, found: Found, runs: Runs, moved: Callable[
             "reason": f"the run ends at {runs.end:.4g}, before it must have been learned",
         }
     controls = {"half": predicted / 2, "double": 2 * predicted}
-    verdicts = [(judged(predicted, float(found[FLOW].loss_time[j]), 0.0, _FLOW * predicted, controls), "")]
+    verdicts = [judged(predicted, float(found[FLOW].loss_time[j]), 0.0, _FLOW * predicted, controls)]
     if sgd is not None:
         verdicts.append(_judge_sgd(predicted, j, times, moved(), runs.step_size * sgd.resolution, controls, runs.end))
     return row | worst(verdicts)
