@@ -50,6 +50,28 @@ def test_the_means_are_those_of_samples() -> None:
         assert abs(found - samples.mean()) < 5 * samples.std() / np.sqrt(z.size), name
 
 
+@pytest.mark.parametrize(
+    ("text", "link"), [("tanh(5*z)",) * 2, ("erf(10*z)",) * 2, ("tanh(5*z)", "h3"), ("h3", "tanh(5*z)")]
+)
+def test_steep_slopes_are_seen(text: str, link: str) -> None:
+    """Midpoints 1/100 apart; f by 40 Gauss–Hermite points was .71, .01, .68 and 1.00 of it, K .32, 0, .30 and 1.00."""
+    points = 0.01 * (np.arange(-1000, 1000) + 0.5)
+    weights = np.exp(-(points**2) / 2) * 0.01 / np.sqrt(2 * np.pi)
+    z, q, both = points[:, None], points[None, :], np.outer(weights, weights)
+    sigma, target, dim = Activation.parse(text), Additive(Activation.parse(link), (1.0,)), 50
+    inputs = Directions.orthonormal(Inputs.isotropic(dim), 1)
+    steep = DeclaredModel(inputs, target, committee(sigma, 1, rows="sphere"), Rule(1e-3), Correlation())
+    for u in (0.1, 0.7):
+        rest = np.sqrt(1 - u**2)
+        psi = target.link.arrays(0)(u * z + rest * q) * sigma.arrays(1)(z)
+        f = float(np.sum(both * psi * rest * q))
+        along = float(np.sum(both * psi**2 * q**2))
+        shrinkage = u * (along + (dim - 2) * float(np.sum(both * psi**2))) / 2
+        shrinkage += rest * float(np.sum(both * psi**2 * z * q))
+        found = np.array(step_means(steep, np.array([u])))[:, 0]
+        assert found == pytest.approx([f, shrinkage, rest**2 * along - f**2], rel=2e-3)
+
+
 def test_early_steps_weigh_more_and_constant_ones_add_up() -> None:
     found = damage(model("h3", 50), 0.2, 0.8)
     assert np.all(np.diff(found.variance) < 0)
@@ -88,6 +110,7 @@ def test_a_step_counts_where_the_passage_is_at_its_time() -> None:
         (lambda: damage(model("h3", 50), 0.5, 0.2), "0 < start < level"),
         (lambda: damage(model("h3", 50, count=2), 0.2, 0.5), "2 directions"),
         (lambda: damage(model("h3", 50, Momentum(1e-3, beta=0.5)), 0.2, 0.5), "momentum of beta 0.5: its lag"),
+        (lambda: damage(model("h3", 50, Rule(1e-3, noise=0.5)), 0.2, 0.5), "noise is 0.5: the damage is that without"),
         (lambda: damage(model("h3", 50), 0.2, 0.5).of(np.ones(1) * 1e-3), "give more steps"),
     ],
 )

@@ -217,10 +217,11 @@ def spread_out(text: str, student: str) -> Problem:
         problem("relu(z)", "committee", dim=300, noise=2.0, noise_period=5),
         problem("relu(z)", "committee", dim=300, noise=0.3, noise_law="flips"),
         problem("h1+h2", dim=300, scale=0.8),
+        problem("tanh(5*z)", "committee", dim=300),
         spread_out("tanh(z)", "whitened"),
         spread_out("h2", "committee"),
     ],
-    ids=["noise", "period", "flips", "polynomial", "whitened", "inputs"],
+    ids=["noise", "period", "flips", "polynomial", "steep", "whitened", "inputs"],
 )
 def test_kicks_are_those_of_sampled_gradients(given: Problem) -> None:
     """Wrong ones leave noise out, or take label, slope and |x| for independent."""

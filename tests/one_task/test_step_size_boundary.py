@@ -1,10 +1,12 @@
 """One direction among others: the law of its whole step, the chain, and the claims that use them."""
 
 from dataclasses import replace
+from itertools import pairwise
 
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import scipy
 
 from dynamics import online_sgd
 from dynamics.one_task.spherical_sgd import advance_overlaps, spherical_sgd
@@ -202,6 +204,25 @@ def test_descent_holds_up_to_two_over_the_stiffness() -> None:
 def test_no_step_is_named_for_what_jumps_between_the_points() -> None:
     """Of erf(10⁴z) they see no slope, as of a jump: no number would hold."""
     assert np.isinf(largest_held(Activation.parse("erf(10000*z)"), 0.5, 50))
+
+
+@pytest.mark.parametrize("text", ["tanh(2*z)", "tanh(5*z)", "erf(10*z)", "selu", "softplus(10*z)", "Max(Min(z,1),-1)"])
+def test_of_a_steep_activation_the_step_that_is_held_is_that_of_its_moments(text: str) -> None:
+    """Adaptive integrals in the closed form, d = 100: 80 Gauss–Hermite points had 1.02, 2.71, 312, … times it."""
+    activation, dim = Activation.parse(text), 100
+    sigma, slope = (activation.arrays(order) for order in (0, 1))
+
+    def mean(i: int, j: int) -> float:
+        def density(z: float) -> float:
+            return float(sigma(z)) ** i * float(slope(z)) ** j * np.exp(-z * z / 2) / np.sqrt(2 * np.pi)
+
+        edges = (-12, -1, -0.1, 0, 0.1, 1, 12)
+        return sum(float(scipy.integrate.quad(density, *ends)[0]) for ends in pairwise(edges))
+
+    radial, tangent, feed = 16 * mean(4, 0), (dim + 1) * mean(0, 4), (dim - 1) * 16 * mean(2, 2) ** 2
+    rates = 2 * 4 * mean(2, 0), 2 * mean(0, 2)
+    roots = np.roots([radial * tangent - feed, -(rates[0] * tangent + rates[1] * radial), rates[0] * rates[1]])
+    assert largest_held(activation, 1.0, dim) == pytest.approx(float(roots.real.min()), rel=0.01)
 
 
 @pytest.mark.slow

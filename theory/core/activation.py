@@ -6,16 +6,19 @@ $\langle u,w\rangle = c$. Everything that gradient flow on Gaussian data knows o
 """
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache, cached_property, lru_cache
 from typing import Any
 
+import numpy as np
 import sympy as sp
 
 from theory.core import hermite
 from theory.core.activation_text import parse_expression
 from theory.core.errors import InputError
 from theory.core.lowered import lower_numpy
+from theory.core.quadrature import Rule, gauss_hermite
 
 z = hermite.z
 c = sp.Symbol("c", real=True)
@@ -229,6 +232,40 @@ def _expanded(expression: sp.Expr) -> tuple[dict[int, float], float]:
 @lru_cache(maxsize=64)
 def _slope_error(expression: sp.Expr) -> float:
     return hermite.slope_truncation(_numeric(expression), _expanded(expression)[0], of_arrays=True)
+
+
+#: Share of Eσ⁴ and Eσ'⁴ that points may miss; points at equal distances: how far these reach, and the
+#: distances, as powers of ½; share of the means below which a point counts for nothing.
+_MISSED, _REACH, _HALVES, _NOTHING = 1e-2, 16, range(2, 10), 1e-18
+#: Deviation of a field that does not move.
+_STILL = 1e-9
+
+
+@lru_cache(maxsize=256)
+def _rule(activation: "Activation", count: int, deviation: float) -> Rule:
+    """Of `Activation.gaussian`."""
+    usual, functions = gauss_hermite(count), [activation.arrays(0)]
+    if activation.is_polynomial:
+        return usual
+    with suppress(InputError):  # (a jump has no slope)
+        functions.append(activation.arrays(1))
+
+    def seen(rule: Rule) -> np.ndarray:
+        with np.errstate(over="ignore", invalid="ignore"):
+            return np.array([rule[1] * np.asarray(f(deviation * rule[0])) ** 4 for f in functions])
+
+    def even(half: int) -> Rule:
+        distance = 0.5**half
+        points = distance * (np.arange(-_REACH / distance, _REACH / distance) + 0.5)  # (0 is in the middle of two)
+        return points, np.exp(-(points**2) / 2) * distance / np.sqrt(2 * np.pi)
+
+    known = seen(even(_HALVES.stop)).sum(axis=1)
+    rules = (usual, *map(even, _HALVES))
+    found = next((x for x in rules if np.all(np.abs(seen(x).sum(axis=1) - known) <= _MISSED * known)), usual)
+    if found is usual:
+        return usual
+    kept = np.any(np.vstack([seen(found), found[1]]) > _NOTHING * np.append(known, 1.0)[:, None], axis=0)
+    return found[0][kept], found[1][kept]
 
 
 @dataclass(frozen=True)
@@ -458,6 +495,16 @@ class Activation:
         if derivative.has(sp.DiracDelta):
             raise InputError(f"order is {order}: that derivative of {self.name!r} is no function; take a lower one")
         return lower_numpy(derivative, (z,))
+
+    def gaussian(self, count: int, deviation: float = 1.0) -> Rule:
+        r"""Points and weights (n,) of $E\,f(x)$, $x\sim N(0,1)$, f of σ(sx) and σ'(sx), s the `deviation`.
+
+        Gauss–Hermite with `count` points, exact for polynomials up to degree 2·count − 1; where these miss a hundredth of
+        $E\sigma^4$ or $E\sigma'^4$ (80 points have 0.4 of the latter for tanh(5z)), points at equal distances, down to
+        1/512. What changes within less keeps the former, which see no slope of a jump.
+        """
+        # (A state's deviation changes all the time, and a steeper σ has points that do.)
+        return _rule(self, count, 2.0 ** (np.ceil(4 * np.log2(max(deviation, _STILL)) - 1e-9) / 4))
 
     # ------------------------------------------------------------- assumptions
 

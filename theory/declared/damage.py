@@ -24,8 +24,10 @@ from theory.core.quadrature import gauss_hermite, gauss_legendre
 from theory.declared.model import DeclaredModel
 from theory.declared.one_direction import psi_and_rho
 from theory.declared.rule import Momentum
+from theory.declared.target import Additive
 
-#: Points for z and q each (exact for polynomial ψ up to degree 40); panels in u, and their points; step of f'.
+#: Points for z and q each, more where σ or the link is steep (exact for polynomial ψ up to degree 40); panels in u, and their
+#: points; step of f'.
 _NODES, _PANELS, _POINTS, _DIFFERENCE = 40, 24, 6, 1e-5
 
 
@@ -78,8 +80,8 @@ def damage(model: DeclaredModel, start: float, level: float) -> Damage:
 def step_means(model: DeclaredModel, u: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """f, K and N at overlaps u, each (n,).
 
-    Raises `InputError` for a target of more than one direction, for momentum, whose lag counts at this order, too, and as
-    `psi` does.
+    Raises `InputError` for a target of more than one direction, for label noise, for momentum, whose lag counts at this order,
+    too, and as `psi` does.
     """
     if model.target.count != 1:
         raise InputError(f"target has {model.target.count} directions: the damage is that of one")
@@ -88,11 +90,17 @@ def step_means(model: DeclaredModel, u: np.ndarray) -> tuple[np.ndarray, np.ndar
             f"rule is momentum of beta {model.rule.beta:g}: its lag delays as much as the length of a step does, and is "
             "not known here; use a rule without memory"
         )
-    d = model.inputs.dim
+    if model.rule.noise:
+        raise InputError(
+            f"noise is {model.rule.noise:g}: the damage is that without label noise, which adds to K and N"
+        )
+    d, rows = model.inputs.dim, []
     check_whole(2, dim=d)
-    (points, weights), rows = gauss_hermite(_NODES), []
-    z, q = np.meshgrid(points, points, indexing="ij")
-    both = np.outer(weights, weights)
+    label = model.target.link.gaussian(_NODES) if isinstance(model.target, Additive) else gauss_hermite(_NODES)
+    own = model.student.activation.gaussian(_NODES)
+    (points, weights), (beside, chances) = max(own, label, key=lambda rule: rule[0].size), label
+    z, q = np.meshgrid(points, beside, indexing="ij")
+    both = np.outer(weights, chances)
     for one in u:
         rest = np.sqrt(1 - one**2)
         labels = np.asarray(model.target.value((one * z + rest * q)[..., None], lower_numpy))

@@ -13,7 +13,6 @@ from functools import cache, cached_property, partial
 import numpy as np
 
 from theory.core.errors import InputError
-from theory.core.quadrature import gauss_hermite
 from theory.declared import lone_row, weight_decay
 from theory.declared.additive import additive_parts
 from theory.declared.flow import is_quadratic, speed
@@ -603,7 +602,7 @@ def _rest_of_sgd(prediction: Prediction, rule: Rule, found: Sequence[Validity]) 
     second, slope = float(activation.second_moment), float(activation.kernel_at(1, 1))
     # What is missed is noise that has to do with x: along its own directions E x²σ² stands for Eσ², of all that kicks a row,
     # 4φ(1) along it and φ'(1) in each dimension across.
-    points, chance = gauss_hermite(64)
+    points, chance = activation.gaussian(64)
     square = np.asarray(activation.arrays()(points)) ** 2
     beyond = float(chance @ (points**2 * square)) / float(chance @ square) - 1
     more = 2 * missed / variance * beyond * slope / (4 * second + (dim - 1) * slope)

@@ -15,24 +15,25 @@ from functools import cached_property, lru_cache
 
 import numpy as np
 
-from theory.core.quadrature import gauss_hermite
+from theory.core.quadrature import Rule, gauss_hermite
 from theory.declared.flow import is_quadratic, speed
 from theory.declared.model import DeclaredModel
 from theory.declared.population import check_target
 from theory.declared.powers import Forms, as_additive
 
-#: Points for the row's own field and for others, degrees of the series, and the step of a derivative, over its scale.
-_POINTS, _OTHERS, _DEGREES, _STEP = 32, 16, 14, 1e-3
+#: Points for the row's own field, more where it is steep, and for others, there, too; degrees of the series that are not
+#: taken, of as many as points; and the step of a derivative, over its scale.
+_POINTS, _OTHERS, _STEEP, _LAST, _STEP = 32, 16, 64, 2, 1e-3
 #: Variances of a field given the row's, as a share of its own, that are none.
 _NONE = 1e-12
 
 
-@lru_cache(maxsize=1)
-def _series() -> tuple[np.ndarray, np.ndarray]:
+@lru_cache(maxsize=2)
+def _series(count: int) -> tuple[np.ndarray, np.ndarray]:
     r"""Points, and what makes coefficients $E f\,\mathrm{He}_n/\sqrt{n!}$ of values there, (points, degrees)."""
-    points, weights = gauss_hermite(_OTHERS)
+    points, weights = gauss_hermite(count)
     found = [np.ones_like(points), points]
-    for n in range(2, _DEGREES):
+    for n in range(2, count - _LAST):
         found.append((points * found[-1] - np.sqrt(n - 1) * found[-2]) / np.sqrt(n))
     return points, weights[:, None] * np.stack(found, axis=1)
 
@@ -51,6 +52,13 @@ class Kicks:
     @cached_property
     def _forms(self) -> Forms:
         return as_additive(check_target(self.model.target))
+
+    @cached_property
+    def _others(self) -> tuple[np.ndarray, np.ndarray]:
+        """`_series` that sees all functions."""
+        functions = {self.model.student.activation, *self._forms.links}
+        steep = any(one.gaussian(_POINTS) is not gauss_hermite(_POINTS) for one in functions)
+        return _series(_STEEP if steep else _OTHERS)
 
     def of_row(self, overlap: np.ndarray, gram: np.ndarray, second: np.ndarray, row: int) -> float:
         """E|g|² over the squared length. T (L, m, P), Q (L, m, m), second layer (m,); `row` from 0.
@@ -74,16 +82,20 @@ class Kicks:
         pairs[:m, m:] *= model.rule.signal
         pairs[m:, :m] *= model.rule.signal
         step = _STEP / eigenvalues.max()
-        less, more = (self._means(K + sign * step * curved, pairs, row) for sign in (-1, 1))
+        # (The same points on either side, or their difference is that of two rules.)
+        points = model.student.activation.gaussian(_POINTS, float(np.sqrt(K[row, row])))
+        less, more = (self._means(K + sign * step * curved, pairs, row, points) for sign in (-1, 1))
         square = model.inputs.trace * (less[0] + more[0]) / 2 + (more[0] - less[0]) / step
         if model.student.homogeneous:
             square += (less[1] + more[1]) / 2 * (curved[row, row] / K[row, row] if model.student.whitened else 1.0)
         return float((speed(model.rule) * second[row]) ** 2 * sizes[row] / norms[row] * square)
 
-    def _means(self, K: np.ndarray, pairs: np.ndarray, row: int) -> np.ndarray:
-        """EΨ for fields of covariance K, whose functions' products count by `pairs`; and what is along a row, (2,)."""
-        (points, weights), (others, project) = gauss_hermite(_POINTS), _series()
+    def _means(self, K: np.ndarray, pairs: np.ndarray, row: int, own: Rule) -> np.ndarray:
+        """EΨ for fields of covariance K, whose functions' products count by `pairs`; and what is along a row, (2,). `own`: the
+        points of its normed field.
+        """
         deviation, variances = np.sqrt(K[row, row]), np.diag(K)
+        (points, weights), (others, project) = own, self._others
         along = K[row] / deviation
         left = K - np.outer(along, along)
         spread = np.sqrt(np.where(np.diag(left) > _NONE * variances, np.diag(left), 0.0))
@@ -91,7 +103,7 @@ class Kicks:
         correlation = np.divide(left, both, out=np.zeros_like(left), where=both > 0)
         fields = along[:, None, None] * points[:, None] + spread[:, None, None] * others
         coefficients = np.moveaxis(self._values(fields) @ project, 2, 0)
-        powers = np.cumprod([pairs, *[correlation] * (_DEGREES - 1)], axis=0)
+        powers = np.cumprod([pairs, *[correlation] * (project.shape[1] - 1)], axis=0)
         missed = np.sum(coefficients * (powers @ coefficients), axis=(0, 1)) + self.noise
         field = deviation * points
         value, slope = (self.model.student.activation.arrays(order)(field) for order in (0, 1))

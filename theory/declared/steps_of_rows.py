@@ -16,7 +16,6 @@ from scipy.sparse.linalg import LinearOperator, eigsh
 from theory.core.activation import Activation
 from theory.core.errors import InputError
 from theory.core.hermite import z
-from theory.core.quadrature import gauss_hermite
 from theory.declared import lone_row, population
 from theory.declared.flow import integrals_of, is_quadratic, speed
 from theory.declared.inputs import ROUNDING
@@ -348,10 +347,11 @@ class _Rest:
     @cached_property
     def fields(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """Points and weights of the row's normed field, and σ and σ' there."""
-        student, (points, weights) = self.model.student, gauss_hermite(_POINTS)
+        student = self.model.student
         unit = student.homogeneous or student.rows != "free"
         length = 1.0 if unit else float(np.einsum("ipp->p", self.model.directions.grams)[self.p])
         deviation = 1.0 if student.whitened else np.sqrt(length * self.pull)
+        points, weights = student.activation.gaussian(_POINTS, float(deviation))
         value, slope = (np.asarray(student.activation.arrays(order)(deviation * points)) for order in (0, 1))
         return points, weights, np.broadcast_to(value, points.shape), np.broadcast_to(slope, points.shape)
 
@@ -442,5 +442,5 @@ def _fastest(model: DeclaredModel, reached: tuple[float, ...]) -> float:
 
 def _slope_moment(activation: Activation, variance: float, power: int) -> float:
     """E σ'(h)^power of a field of this variance."""
-    points, weights = gauss_hermite(_POINTS)
+    points, weights = activation.gaussian(_POINTS, float(np.sqrt(variance)))
     return float(weights @ np.asarray(activation.arrays(1)(points * np.sqrt(variance))) ** power)

@@ -12,7 +12,7 @@ sign at $\eta_c(u)=a\varphi'(u)(1-u^2)/K(u)$: above it the direction is never le
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 
 import numpy as np
 import sympy as sp
@@ -24,7 +24,7 @@ from theory.core.errors import InputError
 from theory.core.gaussian import standard_expectation
 from theory.core.hermite import z
 from theory.core.lowered import lower_numpy
-from theory.core.quadrature import gauss_hermite, product_rule
+from theory.core.quadrature import product_rule
 
 u, a, d, mass = sp.symbols("u a d A", positive=True)
 REFERENCE = "second-order expansion of one SGD step; derived for every polynomial activation"
@@ -131,13 +131,14 @@ class Plateau:
         if _exact(self.activation):
             return 0.0
         sigma, values = self.activation.function, {u: overlap, a: weight, mass: total, d: dim}
+        mean = partial(_moment, self.activation)
         # K(0) = 2 E f_*²x_p · E σσ', and E σσ' = ½ E zσ²; nothing of definite parity has it.
-        whole = a**2 * _moment(z * sigma**2) ** 2 + _general_shrinkage(self.activation) * u
+        whole = a**2 * mean(z * sigma**2) ** 2 + _general_shrinkage(self.activation) * u
         value, slope = (self.activation.arrays(order) for order in (0, 1))
-        points, weights = product_rule(*[gauss_hermite(_POINTS)] * 2)
+        points, weights = product_rule(*[self.activation.gaussian(_POINTS)] * 2)
         x, across = points.T
         joint = weights @ (value(x) * slope(overlap * x + np.sqrt(1 - overlap**2) * across)) ** 2
-        whole += d / 2 * u * a**2 * (float(joint) - _moment(sigma**2) * _moment(sp.diff(sigma, z) ** 2))
+        whole += d / 2 * u * a**2 * (float(joint) - mean(sigma**2) * mean(sp.diff(sigma, z) ** 2))
         return abs(float((whole / self.shrinkage_law).subs(values)) - 1)
 
     def stability_bound(
@@ -244,7 +245,7 @@ def _direct_residual(activation: Activation, law: sp.Expr, variance: bool) -> sp
         found = -_average(known, x, y, f, f_square)
         found += at / 2 * _average(a**2 * sigma.subs(z, x) ** 2 * slope**2, x, y, f, f_square) * (d - 2)
         found += at / 2 * f_norm * standard_expectation(sp.expand(slope**2), x, y)
-    second, weighted = _moment(sigma**2), _moment(sigma**2 * z**2)
+    second, weighted = (_moment(activation, f) for f in (sigma**2, sigma**2 * z**2))
     rest = mass - a**2
     found = found.subs({f_square: rest * second, f_norm: rest * ((d - 3) * second + weighted)})
     numbers = {a: sp.Rational(2, 3), mass: sp.Rational(5, 4), d: 17}
@@ -261,7 +262,7 @@ def _average(polynomial: sp.Expr, x: sp.Symbol, y: sp.Symbol, f: sp.Symbol, f_sq
 def _general_variance(activation: Activation) -> sp.Expr:
     r"""ν = Eσ'²·(Eσ²(A−a²) + a²Eσ²z²), from one-dimensional moments."""
     sigma = activation.function
-    second, weighted, energy = (_moment(f) for f in (sigma**2, sigma**2 * z**2, sp.diff(sigma, z) ** 2))
+    second, weighted, energy = (_moment(activation, f) for f in (sigma**2, sigma**2 * z**2, sp.diff(sigma, z) ** 2))
     return sp.expand(energy * ((mass - a**2) * second + a**2 * weighted))
 
 
@@ -269,22 +270,22 @@ def _general_shrinkage(activation: Activation) -> sp.Expr:
     """κ in one-dimensional moments, by Stein's lemma on the student's coordinate (an independent road)."""
     sigma = activation.function
     psi = sp.diff(sigma, z)
-    chi = 2 * sigma - z * psi
-    second, weighted = _moment(sigma**2), _moment(sigma**2 * z**2)
+    chi, mean = 2 * sigma - z * psi, partial(_moment, activation)
+    second, weighted = mean(sigma**2), mean(sigma**2 * z**2)
     total = mass * second
     own = a**2 * (weighted - second)  # E f_*² (x_p² − 1)
     spread = mass * (weighted - second)  # E x·∇f_*² = Σ a²E(z²−1)σ²
     # E f_*²|g-part|²: |x|² splits into ζ² (student's own coordinate) and the d−1 others.
-    size = total * _moment(chi**2 + 2 * z * chi * psi + psi**2 * (z**2 - 1)) + _moment(psi**2) * (total * d + spread)
+    size = total * mean(chi**2 + 2 * z * chi * psi + psi**2 * (z**2 - 1)) + mean(psi**2) * (total * d + spread)
     # (g·e)(g·v̄) to first order in u: 2f_*²{χσ + x_p²(σψ)'}, and E f_*²x_p² = total + own.
     # (E(σψ)' = E zσψ: a kink has no second derivative.)
-    bend = 2 * (total * _moment(chi * sigma) + (total + own) * _moment(z * sigma * psi))
-    return sp.expand(bend + size / 2 - 6 * total * _moment(sigma**2))
+    bend = 2 * (total * mean(chi * sigma) + (total + own) * mean(z * sigma * psi))
+    return sp.expand(bend + size / 2 - 6 * total * mean(sigma**2))
 
 
-def _moment(function: sp.Expr) -> sp.Expr:
-    """E of a function of one standard Gaussian: exact for polynomials, else by quadrature."""
+def _moment(activation: Activation, function: sp.Expr) -> sp.Expr:
+    """E of a function of one standard Gaussian, made of the activation's: exact for polynomials, else by quadrature."""
     if function.is_polynomial(z):
         return standard_expectation(sp.expand(function), z)
-    points, weights = gauss_hermite(_POINTS)
+    points, weights = activation.gaussian(_POINTS)
     return sp.Float(float(weights @ lower_numpy(function, (z,))(points)))

@@ -58,7 +58,7 @@ class KickMoments(NamedTuple):
 def kick_moments(activation: Activation) -> KickMoments:
     """By Gaussian quadrature: exact for polynomials."""
     # Exact for degree 4J + 4.
-    points, share = gauss_hermite(2 * activation.degree + 4 if activation.is_polynomial else _NODES)
+    points, share = activation.gaussian(2 * activation.degree + 4 if activation.is_polynomial else _NODES)
     sigma, slope = activation.arrays()(points), activation.arrays(1)(points)
     powers = sigma[None] ** np.arange(5)[:, None]
     plain, second, fourth = (powers @ (share * points**order) for order in (0, 2, 4))

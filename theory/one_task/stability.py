@@ -26,7 +26,6 @@ from scipy.sparse.linalg import LinearOperator, eigsh
 
 from theory.core.activation import Activation
 from theory.core.errors import InputError
-from theory.core.quadrature import gauss_hermite
 from theory.one_task.errors_at_rest import errors_at_rest
 from theory.one_task.plateau import plateau, signal
 
@@ -102,7 +101,7 @@ def _stiffest(activation: Activation, weights: tuple[float, ...], more: bool) ->
     one direction have their mean slopes in common, $E\sigma z=E\sigma'$; those along their own the mean $E\sigma$; and two
     that turn to each other $E\sigma'z$.
     """
-    points, mass = gauss_hermite(_POINTS)
+    points, mass = activation.gaussian(_POINTS)
     a, value, slope = np.array(weights), activation.arrays(0)(points), activation.arrays(1)(points)
     mean, tilt, turn = float(mass @ value), float(mass @ slope), float(mass @ (slope * points))
     height, square, root = float(mass @ value**2), float(mass @ slope**2), np.sqrt(a)
@@ -138,7 +137,7 @@ def _loop(activation: Activation, dim: int, batch: float) -> tuple[np.ndarray, n
     r"""`errors_at_rest` in a batch, and the rates, of weight 1: across the student, $(d-1)c_t$, and along it; no rate across
     where the points see no slope, of a jump.
     """
-    points, mass = gauss_hermite(_POINTS)
+    points, mass = activation.gaussian(_POINTS)
     value, slope = (np.broadcast_to(activation.arrays(order)(points), points.shape) for order in (0, 1))
     if not float(mass @ slope**2) > 0:
         return np.zeros((2, 2)), np.zeros(2)

@@ -86,7 +86,7 @@ class WholeStep(Diffusion):
         step = self.step_size / self.batch
         sigma, slope = _numerical(self.activation)
         others = noise_of_others(self.activation, self.weight, self.total)
-        points, mass = gauss_hermite(_NODES_NOISY if others > 0 else _NODES)
+        points, mass = self.activation.gaussian(_NODES_NOISY if others > 0 else _NODES)
         noise, chance = gauss_hermite(_NODES_OTHERS if others > 0 else 1)
         radius, share = chi_squared(self.dim - 2, _RADIAL)
         weights = mass[:, None, None, None] * mass[:, None, None] * share[:, None] * chance

@@ -20,7 +20,6 @@ from theory.core.activation import c as cosine
 from theory.core.indexed import Sums, r
 from theory.core.lowered import lower_numpy
 from theory.core.numeric_sums import NumericSums
-from theory.core.quadrature import gauss_hermite
 from theory.one_task.hitting_distribution import HittingLaw
 from theory.one_task.lone_path import log_waited, lone_path
 from theory.one_task.plateau import plateau as laws
@@ -239,7 +238,7 @@ def of_noise(
 @lru_cache(maxsize=64)
 def _own_shrinkage(activation: Activation) -> float:
     r"""$E\sigma^2\sigma'^2/\varphi'(1)$."""
-    points, weights = gauss_hermite(_POINTS)
+    points, weights = activation.gaussian(_POINTS)
     value, slope = (np.asarray(activation.arrays(order)(points)) for order in (0, 1))
     return float(weights @ (value * slope) ** 2 / float(activation.kernel_at(1, 1)))
 
