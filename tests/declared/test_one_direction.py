@@ -116,7 +116,7 @@ def test_the_sum_is_the_integral_at_any_overlap(rule: Rule) -> None:
 
 @pytest.mark.parametrize("text", ["sin(5*z)", "cos(6*z)", "0.5*h2+h16"])
 def test_the_sum_has_the_degrees_that_it_takes(text: str) -> None:
-    """Where a direction is found, on midpoints 1/64 apart: with 20 degrees .64 and .14 of the drift, and .80 of K of the last."""
+    """Where a direction is found, on midpoints: with 20 degrees .64 and .14 of the drift, and .80 of K of the last."""
     points = (np.arange(-14 * 64, 14 * 64) + 0.5) / 64
     weights = np.exp(-(points**2) / 2) / 64 / np.sqrt(2 * np.pi)
     z, q, both, activation = points[:, None], points[None, :], np.outer(weights, weights), Activation.parse(text)

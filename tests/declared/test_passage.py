@@ -55,7 +55,7 @@ def test_at_the_whole_step_size_drift_and_shrinkage_meet() -> None:
 
 
 def test_where_steps_help_the_drift_they_are_bounded_by_nothing() -> None:
-    """ψ = σ'(z)f(a): K(0) = E∂f²·E zσ'² < 0 for h1 + h2/5 by a row of h1 − h2/2, and K = 0 at .06. It was an internal error."""
+    """ψ = σ'(z)f(a): K(0) = E∂f²·E zσ'² < 0 for h1 + h2/5 by a row of h1 − h2/2, and K = 0 at .06: no error."""
     link, sigma = Activation.parse("h1+0.2*h2"), Activation.parse("h1-0.5*h2")
     found = drift(committee(sigma, 1, rows="sphere"), Additive(link, (1.0,)), Correlation(), Rule(1e-3), 10.0)
     assert np.all(found.second_order(10.0, np.array([0.01, 0.05]))[0] < 0)

@@ -31,7 +31,6 @@ from math import factorial
 from typing import Any, NamedTuple
 
 import numpy as np
-import scipy
 import sympy as sp
 from numpy.typing import ArrayLike
 
