@@ -1,11 +1,13 @@
 """The law of SGD's times along the flow of all rows: λ beside perturbed flows, its integrals beside exact steps and SGD."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import pytest
 from scipy.interpolate import CubicSpline
 from scipy.optimize import brentq
+from scipy.stats import norm
 
 import theory.declared.passage_law as module
 import theory.declared.whole_flow as followed
@@ -628,6 +630,55 @@ def test_a_schedule_says_what_its_steps_do() -> None:
     there = said[2][MEAN_STEPS].high / rules[2].step_size.end  # type: ignore[union-attr]
     assert asked[2] == pytest.approx(size * (0.5 + 1.5 * there), rel=0.05)
     assert asked[2] < 1.8 * size
+
+
+@dataclass(frozen=True)
+class Pause:
+    """No steps from one to another."""
+
+    size: float
+    begin: int
+    length: int
+    end: int | None = None
+
+    def __call__(self, step: Any) -> Any:
+        waits = (np.asarray(step) >= self.begin) & (np.asarray(step) < self.begin + self.length)
+        return np.where(waits, 0.0, self.size)
+
+
+@pytest.mark.parametrize("late", [-0.9, 0.05, 0.5, 1.8])
+def test_a_pause_is_waited_for_by_those_who_are_not_there(late: float) -> None:
+    """L Φ((m − a)/s) of its steps in the mean: three times of the law had 0, 1/6 or 5/6 (at 1.8: 423, SGD 563 ± 26)."""
+    model, start = problem("tanh(z)", "committee", width=1, dim=40)
+    way = whole_flow(model, start)
+    p, length = int(way.found.argmin()), 4000
+    size = float(way.found[p]) / 400
+
+    def said(rule: Rule) -> dict[str, Any]:
+        return {x.quantity: x for x in _of_all_rows(rule, {p: way}, lambda *_: (None, ()))}
+
+    plain = said(Rule(size))
+    mean, spread = plain[MEAN_STEPS].value, plain[SPREAD_STEPS].value
+    pausing = said(Rule(Pause(size, round(mean + late * spread), length)))[MEAN_STEPS]
+    for end in ("value", "low", "high"):
+        time = getattr(plain[MEAN_STEPS], end)
+        waits = norm.sf((mean + late * spread - time) / spread)
+        assert (getattr(pausing, end) - time) / length == pytest.approx(waits, abs=1 / 50)
+
+
+def test_a_schedule_that_begins_with_nothing_has_a_law() -> None:
+    """A pause at the beginning is waited for by all; of a rise from 0 the same integrals as of one from next to nothing."""
+    way = whole_flow(*problem("tanh(z)", "committee", width=1, dim=40))
+    p = int(way.found.argmin())
+    size = float(way.found[p]) / 400
+
+    def said(rule: Rule) -> list[float]:
+        return [x.value for x in _of_all_rows(rule, {p: way}, lambda *_: (None, ()))]  # type: ignore[union-attr]
+
+    mean, spread = said(Rule(size))
+    assert said(Rule(Pause(size, 0, 70))) == pytest.approx([mean + 70, spread], rel=1e-3)
+    rises = (Rule(lambda step, first=first: first + size / 300 * np.minimum(step, 300)) for first in (0.0, 1e-6 * size))
+    np.testing.assert_allclose(*map(said, rises), rtol=1e-4)
 
 
 def test_where_no_law_is_known_kicks_say_how_near_sgd_is() -> None:

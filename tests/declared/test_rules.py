@@ -221,6 +221,8 @@ def test_a_schedule_that_is_over_or_says_one_number_is_counted_as_it_is() -> Non
     found, largest = steps_until(over, np.array([0.0, 374.5, 375.0, 375.1, np.nan, np.inf]))
     np.testing.assert_array_equal(found, [0.0, 1498.0, 1500.0, np.inf, np.nan, np.inf])
     assert largest == 0.25
+    begins = steps_until(lambda step: np.where(step < 70, 0.0, 0.25), np.array([0.0, 0.25, 0.5]))  # type: ignore[arg-type]
+    np.testing.assert_array_equal(begins[0], [0.0, 71.0, 72.0])  # (not a number at 0)
     rises = Linear(0.1, 0.4, 3000)
     assert steps_until(rises, np.array([1e9]))[1] == rises(2999)
     assert size_along(rises, 2)(np.array([1e9])) == 0.2  # type: ignore[operator]

@@ -83,7 +83,7 @@ def size_along(step_size: "float | Schedule", batch: int) -> Size:
 
     def along(times: np.ndarray) -> np.ndarray:
         last = getattr(step_size, "end", None) or MOST_STEPS
-        return np.asarray(step_size(np.minimum(steps_until(step_size, times)[0], last))) / batch
+        return np.broadcast_to(step_size(np.minimum(steps_until(step_size, times)[0], last)), times.shape) / batch
 
     return along
 
@@ -136,7 +136,11 @@ def steps_until(step_size: "float | Schedule", times: np.ndarray) -> tuple[np.nd
     at = np.array(
         [min(np.searchsorted(reached[k], t), last[k]) for k, t in zip(which, times[here], strict=True)], dtype=int
     )
-    found[here] = groups * _GROUP + at + 1 - (reached[which, at] - times[here]) / sizes[which, at]
+    # (A schedule may begin with a pause: at a time of 0 no step has been taken.)
+    over = np.divide(
+        reached[which, at] - times[here], sizes[which, at], out=np.ones(len(at)), where=sizes[which, at] > 0
+    )
+    found[here] = groups * _GROUP + at + 1 - over
     if not here[asked].all():
         return found, float(sums.largest[-1])
     k = len(kinds) - 1
