@@ -23,6 +23,10 @@ if TYPE_CHECKING:
 _PHASES = ("residual_variance", "lms_error", "stability_limit", "decay_rate", "escape_steps", "escape_bound")
 PREDICTED = (*_PHASES, "half_steps", "onset_steps")
 CURVES = ("frobenius2", "second_norm2", "alignment")
+#: Starts whose loss to SAM is computed, and samples that are as good as all.
+_STARTS, _MANY = 16, 10**6
+#: Share of the labels that is zero to the eye.
+_SHARE = 0.01
 
 
 @dataclass(frozen=True)
@@ -143,6 +147,8 @@ def resolve(problem: LinearProblem, simulation: Simulation | None = None) -> Res
     limited = what != "oscillation" and (determined or problem.full_batch)
     limit = _limit(problem, task, start) if limited else None
     warnings = _excesses(problem, limit, what)
+    if what == "sam" and determined and not problem.linearised:
+        warnings += _lost(problem, task, start)
     phases = None
     stable = limit is not None and problem.step_size < limit
     if noisy and stable and not problem.linearised:
@@ -201,21 +207,50 @@ def _limit(problem: LinearProblem, task: "theory.LinearTask", start: "theory.Lin
 
 def _excesses(problem: LinearProblem, limit: float | None, what: str) -> list[str]:
     """Warnings for what lies beyond a limit and is allowed; a refusal if it is not."""
-    from theory.linear.sam import collapse_radius
+    from theory.linear.sam_fate import share_left
 
     found = []
     if limit is not None and problem.step_size >= limit:
         text = f"step-size is {problem.step_size:g}, beyond the least-squares stability limit {limit:.3g}"
         found.append((text, "lower it" if problem.full_batch else "lower it, raise batch"))
-    if what == "sam" and not problem.full_batch and problem.label_flip == 0:
-        critical = collapse_radius(problem.target_norm, problem.dim, problem.batch)
+    if what == "sam" and not problem.linearised:
+        critical = _critical(problem)
         if problem.sam_radius >= critical:
             text = f"sam-radius is {problem.sam_radius:g}: from {critical:.3g} on SAM collapses the network to zero"
+            share = share_left(problem.sam_radius, critical)
+            if share >= 1:
+                text += f", and from {2 * critical:.3g} on no theory says how far"
+            elif share >= _SHARE:
+                text += f", at this one to {share:.0%} of the labels at most"
             found.append((text, "lower it"))
     for text, remedy in found:
         if not problem.allow_unstable:
             refuse(f"{text}: {remedy}, or {UNSTABLE}")
     return [text for text, _ in found]
+
+
+def _critical(problem: LinearProblem) -> float:
+    """The radius from which SAM collapses the network; of the whole training set as of many samples."""
+    from theory.linear.sam import collapse_radius
+
+    return collapse_radius(problem.target_norm, problem.dim, _MANY if problem.full_batch else problem.batch)
+
+
+def _lost(problem: LinearProblem, task: "theory.LinearTask", start: "theory.LinearStart") -> list[str]:
+    """A warning of starts that SAM takes to zero below the radius from which it does so to all."""
+    from theory.linear.sam_fate import fits
+
+    if problem.sam_radius >= _critical(problem):
+        return []
+    starts = list(zip(start.first, start.second, strict=True))[:_STARTS]
+    radius, inputs = problem.sam_radius, task.inputs if problem.full_batch else None
+    lost = sum(fits(W, a, task.target, radius, batch=problem.batch, inputs=inputs) is False for W, a in starts)
+    if not lost:
+        return []
+    return [
+        f"sam-radius is {radius:g}: SAM takes {lost} of {len(starts)} starts to zero before they fit the labels, lower it "
+        "or raise student-width"
+    ]
 
 
 # ------------------------------------------------------------------------- simulations

@@ -1,0 +1,106 @@
+"""From which starts SAM fits the labels, against the algorithm itself, and what the command says of the others."""
+
+import numpy as np
+import pytest
+
+from theory import InputError
+from theory.linear.sam import collapse_radius
+from theory.linear.sam_fate import fits, share_left
+
+
+def _edge(first: np.ndarray, second: np.ndarray, target: np.ndarray, top: float, **steps: int) -> float:
+    """The radius from which a start is lost, by bisection."""
+    low, high = 0.0, top
+    for _ in range(7):
+        middle = (low + high) / 2
+        low, high = (middle, high) if fits(first, second, target, middle, **steps) else (low, middle)
+    return (low + high) / 2
+
+
+def _fitted(first: np.ndarray, second: np.ndarray, target: np.ndarray, radius: np.ndarray, batch: int) -> np.ndarray:
+    """Whether runs (r, m, d), (r, m) fit half of the target at the end of time 25/‖θ*‖, each with a radius of its own (r,)."""
+    rng, size = np.random.default_rng(1), np.linalg.norm(target)
+    step_size = 0.02 / ((first.shape[1] / target.size + 1 + 2 * size) * (target.size / batch + 2))
+    for _ in range(int(25 / (size * step_size))):
+        x = rng.standard_normal((len(first), batch, target.size))
+
+        def gradient(W: np.ndarray, a: np.ndarray, x: np.ndarray = x) -> tuple[np.ndarray, np.ndarray]:
+            slope = np.einsum("rbd,rd->rb", x, np.einsum("rmd,rm->rd", W, a) - target)
+            g = np.einsum("rb,rbd->rd", slope, x) / batch
+            return a[:, :, None] * g[:, None], np.einsum("rmd,rd->rm", W, g)
+
+        up, other = gradient(first, second)
+        reach = radius / np.sqrt(np.sum(up**2, axis=(1, 2)) + np.sum(other**2, axis=1))
+        up, other = gradient(first + reach[:, None, None] * up, second + reach[:, None] * other)
+        first, second = first - step_size * up, second - step_size * other
+    return np.einsum("rmd,rm,d->r", first, second, target) > size**2 / 2
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize(("dim", "width", "size", "batch"), [(6, 3, 1.0, 1), (8, 12, 4.0, 1), (6, 3, 2.0, 4)])
+def test_runs_are_lost_from_the_radius_at_which_the_flow_is(
+    seed: int, dim: int, width: int, size: float, batch: int
+) -> None:
+    """A tenth below that of the flow the same start is fitted, a tenth above it is lost: far below the collapse radius."""
+    rng = np.random.default_rng(seed)
+    first, second = rng.standard_normal((width, dim)) / dim**0.5, rng.standard_normal(width) / width**0.5
+    target, collapse = size * np.eye(dim)[0], collapse_radius(size, dim, batch)
+    edge = _edge(first, second, target, collapse, batch=batch)
+    assert edge < 0.85 * collapse
+    radii = edge * np.array([0.9, 1.1])
+    assert _fitted(np.stack([first, first]), np.stack([second, second]), target, radii, batch).tolist() == [True, False]
+
+
+def test_one_neuron_on_all_inputs_is_lost_inside_the_radius() -> None:
+    r"""d = 1, w = a: $\dot w=(\|\theta^*\|-\tilde w^2)\tilde w$, $\tilde w=w-\rho/\sqrt2$: it grows iff $|B|=\sqrt2w>\rho$."""
+    inputs, weight = np.array([[1.0], [-1.0]]), np.array([0.5])
+    for share, fitted in ((0.99, True), (1.01, False)):
+        radius = share * 2**0.5 * weight[0]
+        assert fits(weight[:, None], weight, np.ones(1), radius, inputs=inputs) is fitted
+
+
+def test_what_whole_batches_never_see_keeps_nothing() -> None:
+    """A column of W across θ* is never seen: 100 times the one that is, it holds no label beyond that one's radius."""
+    inputs, second = np.array([[1.0, 0.0], [-1.0, 0.0]]), np.array([0.5, 0.0])
+    first = np.array([[0.5, 0.0], [0.0, 50.0]])
+    for share, fitted in ((0.99, True), (1.01, False)):
+        assert fits(first, second, np.array([1.0, 0.0]), share * 0.5**0.5, inputs=inputs) is fitted
+
+
+@pytest.mark.parametrize("share", [1.3, 1.6, 1.9])
+def test_beyond_the_collapse_radius_whole_batches_keep_a_share_of_the_target(share: float) -> None:
+    r"""Descent of one neuron in one dimension on both inputs ±1, by its definition: $\theta=(\rho/\rho_c-1)^2\theta^*$."""
+    first, second, radius = 1.1, 1.1, share * collapse_radius(1.0, 1)
+    for _ in range(20_000):
+        error = first * second - 1
+        reach = radius * np.sign(error) / np.hypot(first, second)
+        there = first + reach * second, second + reach * first
+        slope = 0.01 * (there[0] * there[1] - 1)
+        first, second = first - slope * there[1], second - slope * there[0]
+    assert first * second == pytest.approx(share_left(radius, collapse_radius(1.0, 1)), abs=1e-6)
+
+
+def test_bad_input_is_refused() -> None:
+    start = np.ones((1, 2)), np.ones(1), np.ones(2)
+    with pytest.raises(InputError, match="radius is 0"):
+        fits(*start, 0)
+    with pytest.raises(InputError, match="batch is 0"):
+        fits(*start, 0.1, batch=0)
+
+
+def test_the_command_says_which_starts_are_lost(run):
+    """Two neurons in 20 dimensions at .4, of a collapse radius of .62; its expansion about the start has nothing to lose."""
+    options = ["--train-size", "0", "--steps", "20", "--replicas", "3", "--sam-radius", "0.4", "--student-width"]
+    for more, lost in ((["2"], True), (["2", "--linearised"], False), (["200"], False)):
+        code, _, err = run("simulate", "sam", *options, *more)
+        assert (code, "SAM takes 3 of 3 starts to zero before they fit the labels" in err) == (0, lost)
+    code, _, err = run("simulate", "sam", *options, "2", "--linearised", "--sam-radius", "0.7")
+    assert (code, "collapses" in err) == (0, False)
+
+
+def test_the_whole_training_set_has_a_collapse_radius(run):
+    r"""That of many samples, $\sqrt{2\|\theta^*\|}$."""
+    options = ["--full-batch", "--steps", "20", "--student-width", "200", "--replicas", "1", "--target-norm", "2"]
+    for radius, code in (("1.9", 0), ("2.1", 2)):
+        found, _, err = run("simulate", "sam", *options, "--sam-radius", radius)
+        assert (found, "from 2 on SAM collapses the network to zero" in err) == (code, code == 2)
