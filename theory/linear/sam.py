@@ -327,7 +327,7 @@ def _reach(ratio: float, dim: int, batch: int) -> tuple[float, float]:
 
 def collapse_radius(target_norm: float, dim: int, batch: int = 1) -> float:
     r"""ρ_c: the largest radius at which chattering holds the aligned state θ = θ*; beyond it the network collapses to 0
-    (at first: `theory.linear.sam_fate.share_left`), and below it from starts that are too small (`theory.linear.sam_fate.fits`).
+    (at first: `theory.linear.sam_fate.share_left`), and below it from starts that are too small (`fits` there).
 
     SAM on `batch` fresh samples b, small step size; proportional to $\sqrt{\|\theta^*\|}$. Of one aligned neuron $W=we_1^\top$
     and a inside θ = θ*, with $S=\frac1b\sum xx^\top$ and $D^2=w^2(e_1^\top Se_1)^2+a^2e_1^\top S^2e_1$, both layers stop
