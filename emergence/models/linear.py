@@ -233,24 +233,33 @@ def _critical(problem: LinearProblem) -> float:
     """The radius from which SAM collapses the network; of the whole training set as of many samples."""
     from theory.linear.sam import collapse_radius
 
-    return collapse_radius(problem.target_norm, problem.dim, _MANY if problem.full_batch else problem.batch)
+    return collapse_radius(problem.target_norm, problem.dim, _samples(problem))
+
+
+def _samples(problem: LinearProblem) -> int:
+    """In a step of SAM."""
+    return _MANY if problem.full_batch else problem.batch
 
 
 def _lost(problem: LinearProblem, task: "theory.LinearTask", start: "theory.LinearStart") -> list[str]:
-    """A warning of starts that SAM takes to zero below the radius from which it does so to all."""
-    from theory.linear.sam_fate import fits
+    """Warnings of what SAM takes to zero below the radius from which it does so to all: starts, and fits by large steps."""
+    from theory.linear.sam_fate import fits, lasting_radius
 
-    if problem.sam_radius >= _critical(problem):
+    radius, critical = problem.sam_radius, _critical(problem)
+    if radius >= critical:
         return []
     starts = list(zip(start.first, start.second, strict=True))[:_STARTS]
-    radius, inputs = problem.sam_radius, task.inputs if problem.full_batch else None
+    inputs = task.inputs if problem.full_batch else None
     lost = sum(fits(W, a, task.target, radius, batch=problem.batch, inputs=inputs) is False for W, a in starts)
-    if not lost:
-        return []
-    return [
-        f"sam-radius is {radius:g}: SAM takes {lost} of {len(starts)} starts to zero before they fit the labels, lower it "
-        "or raise student-width"
-    ]
+    lasting = lasting_radius(critical, problem.step_size, problem.target_norm, _samples(problem))
+    found = []
+    if lost:
+        text = f"SAM takes {lost} of {len(starts)} starts to zero before they fit the labels, lower it or raise student-width"
+        found.append(f"sam-radius is {radius:g}: {text}")
+    if radius >= lasting:
+        text = f"from about {lasting:.2g} on steps of this size lose what is fitted, lower it or step-size"
+        found.append(f"sam-radius is {radius:g}: {text}")
+    return found
 
 
 # ------------------------------------------------------------------------- simulations
