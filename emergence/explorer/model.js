@@ -420,7 +420,7 @@ function divide(a, b, c, d) {
 
 // ------------------------------------------------------------------ quadratic networks
 
-/** G(0) of a random subspace of N dimensions seen from the teacher: the start of `emergence`'s Riccati flow. */
+/** Z(0) (P × m), G = ZZᵀ, of a random subspace of m dimensions seen from the teacher: the start of `emergence`'s Riccati flow. */
 function drawSubspace({ P, m, d, seed }) {
   const random = generator(seed, facts.keys.subspace);
   const top = Float64Array.from({ length: P * m }, random.normal);
@@ -430,24 +430,29 @@ function drawSubspace({ P, m, d, seed }) {
       for (let p = 0; p < P; p++) gram[i * m + j] += top[p * m + i] * top[p * m + j];
       for (let k = 0; k < m; k++) gram[i * m + j] += low[i * m + k] * low[j * m + k];
     }
-  return sandwich(top, gram, P, m);
+  return halfSandwich(top, gram, P, m);
 }
 
-/** The Riccati flow: {times, diagonal: [[…]], spectrum: [[…]], risk, half}; Riccati time. */
+/**
+ * The Riccati flow: {times, diagonal: [[…]], spectrum: [[…]], risk, half}; Riccati time. Z is integrated, as rounding gives G = ZZᵀ
+ * ranks that fewer neurons than directions do not have; the weakest directions are beyond those (`half` is infinite).
+ */
 function* riccatiRun({ a, P, m, d, seed }) {
   const norm = Math.hypot(...a), spectrum = a.map(x => x / norm);
-  const half = Array.from(spectrum, x => Math.max(0, formulas.riccatiHalf(x, Math.max(d / m, 1.0001))[0]));
-  const { system, f, flat, views } = vectorField("riccati", { P }, [], { a: spectrum });
-  const y = flat({ G: drawSubspace({ P, m, d, seed }) }), end = facts.horizon * Math.max(...half, 1);
+  const least = Array.from(spectrum).sort((x, y) => y - x)[Math.min(m, P) - 1];
+  const half = Array.from(spectrum, x => (x < least ? Infinity : Math.max(0, formulas.riccatiHalf(x, Math.max(d / m, 1.0001))[0])));
+  const { system, f, flat, views } = vectorField("riccati", { P, m }, [], { a: spectrum });
+  const y = flat({ z: drawSubspace({ P, m, d, seed }) }), end = facts.horizon * Math.max(...half.filter(Number.isFinite), 1);
   const record = { P, times: [], diagonal: [], spectrum: [], risk: [], half, end, done: false };
-  const keep = (time, { G }) => {
+  const keep = (time, { z }) => {
+    const G = gramOf(z, P, m);
     record.times.push(time);
     record.diagonal.push(Array.from({ length: P }, (_, p) => G[p * P + p]));
     record.spectrum.push(eigenvalues(G, P));
-    record.risk.push(system.observables.risk({ G }, { a: spectrum }));
+    record.risk.push(system.observables.risk({ z }, { a: spectrum }));
   };
   keep(0, views(y));
-  for (const step of integrate(f, y, end, { tolerance: 1e-6, floor: y.map(() => (0.1 * m) / d), steps: 200 })) {
+  for (const step of integrate(f, y, end, { tolerance: 1e-6, floor: y.map(() => 0.3 / Math.sqrt(d)), steps: 200 })) {
     keep(step.time, views(step.y));
     yield record;
   }

@@ -285,9 +285,9 @@ function eigenvalues(matrix, n) {
   return Array.from({ length: n }, (_, i) => a[i * n + i]).sort((x, y) => y - x);
 }
 
-/** X M⁻¹ Xᵀ for a positive definite M (n × n) and X (rows × n), by Cholesky's factor. */
-function sandwich(x, matrix, rows, n) {
-  const factor = new Float64Array(n * n), half = new Float64Array(rows * n), out = new Float64Array(rows * rows);
+/** Z (rows × n) with ZZᵀ = X M⁻¹ Xᵀ for a positive definite M (n × n) and X (rows × n), by Cholesky's factor. */
+function halfSandwich(x, matrix, rows, n) {
+  const factor = new Float64Array(n * n), half = new Float64Array(rows * n);
   for (let i = 0; i < n; i++)
     for (let j = 0; j <= i; j++) {
       let sum = matrix[i * n + j];
@@ -300,9 +300,15 @@ function sandwich(x, matrix, rows, n) {
       for (let k = 0; k < i; k++) sum -= factor[i * n + k] * half[p * n + k];
       half[p * n + i] = sum / factor[i * n + i];
     }
+  return half;
+}
+
+/** ZZᵀ (rows × rows) of Z (rows × n). */
+function gramOf(z, rows, n) {
+  const out = new Float64Array(rows * rows);
   for (let p = 0; p < rows; p++)
     for (let q = 0; q < rows; q++)
-      for (let i = 0; i < n; i++) out[p * rows + q] += half[p * n + i] * half[q * n + i];
+      for (let i = 0; i < n; i++) out[p * rows + q] += z[p * n + i] * z[q * n + i];
   return out;
 }
 

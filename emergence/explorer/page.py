@@ -19,7 +19,7 @@ from theory import Activation, overlap_flow
 from theory.core.indexed import Sums
 from theory.linear.step import order_parameter_step
 from theory.prediction.validity import Validity
-from theory.quadratic.riccati import overlap_system
+from theory.quadratic.riccati import factor_system
 from validation.report.formula import mathml
 
 TITLE = "How shallow networks learn, one direction at a time"
@@ -133,7 +133,7 @@ def _sliders(sliders: Sequence[Slider], at: Mapping[str, Any]) -> list[dict[str,
 def equations(activation: Activation) -> dict[str, list[str]]:
     """The drift of each system that the page integrates, and of what it steps the change over η, as MathML."""
     rate, change = r"\dot{{{}}}_{{{}}}", r"\Delta {}_{{{}}}/\eta"
-    shown = ((overlap_flow(activation), rate), (overlap_system(), rate), (order_parameter_step(), change))
+    shown = ((overlap_flow(activation), rate), (factor_system(), rate), (order_parameter_step(), change))
 
     def line(component: sp.Indexed, sums: Sums, mark: str) -> str:
         left = mark.format(sp.latex(component.base.label), ",".join(map(str, component.indices)))

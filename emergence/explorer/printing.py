@@ -46,7 +46,7 @@ def _mixture(degrees: tuple[int, ...]) -> tuple[Activation, tuple[sp.Symbol, ...
 
 def systems() -> dict[str, str]:
     """The printed systems by name."""
-    made = (overlap_flow(Activation.from_degree(4)), riccati.overlap_system(), order_parameter_step())
+    made = (overlap_flow(Activation.from_degree(4)), riccati.factor_system(), order_parameter_step())
     return {
         name: print_system(system)
         for name, system in zip(("overlap-flow", "riccati", "label-noise-step"), made, strict=True)

@@ -23,7 +23,7 @@ from theory.core.javascript import function, kernel, print_system
 from theory.linear.sde import order_parameter_sde, weight_sde
 from theory.linear.step import order_parameter_step
 from theory.one_task.diffusion import ARGUMENTS, one_task_laws
-from theory.quadratic.riccati import overlap_system, product_system, weight_system
+from theory.quadratic.riccati import factor_system, overlap_system, product_system, weight_system
 from theory.steps.finite_step import finite_step
 
 NODE = shutil.which("node")
@@ -40,6 +40,7 @@ SYSTEMS: dict[str, System] = {
     "power": Toy(3).system(),
     "product": Toy(3, "product").system(),
     "riccati": overlap_system(),
+    "riccati factor": factor_system(),
     "quadratic product": product_system(),
     "quadratic weights": weight_system(),
     **{f"label noise, {moments}": order_parameter_sde(moments) for moments in ("covariance", "second")},

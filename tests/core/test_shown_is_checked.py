@@ -23,7 +23,7 @@ from theory.linear.label_flips import derivation as label_flips
 from theory.linear.sde import order_parameter_sde, weight_sde
 from theory.linear.step import order_parameter_step
 from theory.one_task.spherical_step import spherical_step
-from theory.quadratic.riccati import overlap_system, product_system, weight_system
+from theory.quadratic.riccati import factor_system, overlap_system, product_system, weight_system
 from theory.steps.committee import committee
 
 #: Residuals beyond this tolerance are those of numbers, which see a sign, not a twentieth.
@@ -57,6 +57,7 @@ OTHERS = {
     "order-parameter diffusion": lambda: order_parameter_sde("second"),
     "order-parameter step": order_parameter_step,
     "riccati": overlap_system,
+    "riccati factor": factor_system,
     "quadratic product": product_system,
     "quadratic weights": weight_system,
     "declared flow": lambda: declared("erf", "h3"),

@@ -23,6 +23,7 @@ from scipy.integrate import solve_ivp
 from dynamics.core.lowering import lower
 from dynamics.linear.network import Network, moments_of
 from dynamics.linear.training import data_of, method_of, samples_of, take_step
+from dynamics.quadratic.riccati import riccati_flow
 from emergence.arguments import parse
 from emergence.commands.setup import check_uses, problem_of
 from emergence.explorer import bands, loop, page
@@ -41,7 +42,7 @@ from theory.one_task.rare_samples import kick_kurtosis
 from theory.one_task.single_task import SingleTask
 from theory.prediction.predict import predict
 from theory.prediction.validity import of_noise
-from theory.quadratic.subspace import draw_subspace
+from theory.quadratic.subspace import Subspace, draw_subspace
 from theory.scaling import ideal_loss
 
 NODE = shutil.which("node")
@@ -97,7 +98,7 @@ ANSWER = """
   const cdf = hittingDistribution(law, a[one.direction], eta, one.overlap, problem.activation.parity === "even", 2 * one.half);
   return { a: [...a], t: [...start.t], c: [...start.c], r: [...start.r], rates: [...rates], bound, eta,
     loss: field.system.observables.loss(start, { a }), law: law(0.3, eta, a[0]), directions: ahead.directions,
-    pairs: ahead.pairs, subspace: [...drawSubspace(problem)], cdf: shares.map(x => cdf(x * one.half)) };
+    pairs: ahead.pairs, subspace: [...gramOf(drawSubspace(problem), P, m)], cdf: shares.map(x => cdf(x * one.half)) };
 """
 
 
@@ -475,7 +476,7 @@ def test_the_quadratic_student_has_its_closed_form(scripts: str) -> None:
     """G⁻¹ − 1 shrinks by e^{−at} on both sides; a wide student's directions are at one half at the start, not before it."""
     body = """
       return [[8, 14, 24, 2], [5, 16, 1000, 1]].map(([P, m, d, beta]) => {
-        const a = weightsOf({ P, beta }), G = drawSubspace({ P, m, d, seed: 3 });
+        const a = weightsOf({ P, beta }), G = gramOf(drawSubspace({ P, m, d, seed: 3 }), P, m);
         let record;
         for (record of riccatiRun({ a, P, m, d, seed: 3 }));
         const { times, diagonal, half } = record, middle = times.length >> 1;
@@ -490,6 +491,37 @@ def test_the_quadratic_student_has_its_closed_form(scripts: str) -> None:
         np.testing.assert_allclose(one["diagonal"], np.diag(np.linalg.inv(eye + outside)), atol=1e-4)
     assert wide["half"] == [0] * 8
     assert narrow["half"] == pytest.approx(np.log(1000 / 16 - 1) / (2 * a), rel=1e-12)
+
+
+@needs_node
+@pytest.mark.parametrize(
+    ("width", "students", "dim", "beta", "seed"),
+    [(3, 1, 54457, 1.0, 0), (8, 3, 10**6, 2.0, 3), (6, 5, 4000, 1.0, 1), (5, 2, 300, 0.0, 2)],
+)
+def test_fewer_neurons_than_directions_keep_their_rank(
+    scripts: str, width: int, students: int, dim: int, beta: float, seed: int
+) -> None:
+    """By the closed form, at all times: G is never of more than m ranks, and who is beyond them has no time on the page.
+
+    Integrated as G, what rounding adds to its rank, 1e-17, grows as exp(2τã): to order one after τ = 20/ã, well before the
+    last of these ends.
+    """
+    given = f"const P = {width}, m = {students}, d = {dim}, beta = {beta}, seed = {seed};"
+    body = """
+      const a = weightsOf({ P, beta });
+      let record;
+      for (record of riccatiRun({ a, P, m, d, seed }));
+      return { ...record, a: [...a], z: [...drawSubspace({ P, m, d, seed })] };
+    """
+    found = run(scripts, given + body)
+    flow = riccati_flow(np.array(found["a"]), Subspace.of_overlap(np.reshape(found["z"], (width, students))))
+    times = np.array(found["times"])
+    np.testing.assert_allclose(found["diagonal"], flow.diagonal(times), atol=3e-4)
+    np.testing.assert_allclose(found["risk"], flow.risk(times), atol=6e-4)
+    assert np.max(np.abs(np.array(found["spectrum"])[:, students:])) < 1e-13
+    assert times[-1] == pytest.approx(found["end"], rel=1e-12)
+    beyond = beta > 0
+    assert [value is None for value in found["half"]] == [False] * students + [beyond] * (width - students)
 
 
 @needs_node

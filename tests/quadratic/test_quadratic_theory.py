@@ -76,7 +76,9 @@ def test_a_broken_step_raises() -> None:
         broken.verify()
 
 
-@pytest.mark.parametrize("system", [riccati.overlap_system, riccati.product_system, riccati.weight_system])
+@pytest.mark.parametrize(
+    "system", [riccati.overlap_system, riccati.factor_system, riccati.product_system, riccati.weight_system]
+)
 def test_systems_verify_in_components(system) -> None:  # type: ignore[no-untyped-def]
     system().derivation.steps[-1].verify()
 

@@ -6,7 +6,7 @@ is $\dot W=(\mathsf M-WW^\top)W$; the projector on the column space of W moves b
 norm of W nor the dimension.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache
 
 import sympy as sp
@@ -32,9 +32,11 @@ Q, Qi, Pi = _matrix("Q"), _matrix("Q^{-1}"), _matrix(r"\Pi")
 A, G, S = _matrix(r"\tilde{A}"), _matrix("G"), _matrix("S")
 Theta, Theta_t = _matrix(r"\Theta"), _matrix(r"\Theta^\top")
 _B, _I, _T, _tct = _matrix("B"), _matrix("I"), _matrix("T"), _matrix(r"(t^\top c^{-1}t)")
+#: A factor of G = ZZᵀ.
+Z, Zt = _matrix("Z"), _matrix(r"Z^\top")
 _trace = sp.Function(r"\mathrm{tr}")
 #: The state arrays of the systems below.
-w, overlap, product = sp.IndexedBase("w"), sp.IndexedBase("G"), sp.IndexedBase("S")
+w, overlap, product, z = (sp.IndexedBase(name) for name in "wGSz")
 
 
 @cache
@@ -69,6 +71,15 @@ def overlap_rate() -> sp.Expr:
     inside = projector_rate().subs(M, Theta * A * Theta_t)
     rules = [((Theta_t, Theta), ()), ((Theta_t, Pi, Theta), (G,))]
     return words.reduce(Theta_t * inside * Theta, rules)
+
+
+@cache
+def factor_rate() -> sp.Expr:
+    r"""$\dot Z=\tilde AZ-G\tilde AZ$ of a factor $G=ZZ^\top$: rounding cannot raise the rank of that, nor make it negative.
+
+    Half of $\dot G$ is $(\dot Z)Z^\top$, the other half its transpose.
+    """
+    return sp.expand((1 - G) * A * Z)
 
 
 @cache
@@ -166,6 +177,12 @@ def drift_of_weights() -> Sums:
     return words.in_components(weight_rate(), p, k, {W: w}, spare, {Wt: w}, {M: a})
 
 
+@cache
+def drift_of_factor() -> Sums:
+    r"""$\dot z_{pk}=\tilde a_pz_{pk}-\sum_sG_{ps}\tilde a_sz_{sk}$."""
+    return words.in_components(factor_rate(), p, k, {Z: z, G: overlap}, {G: (s,)}, diagonal={A: a})
+
+
 def _risk_of_overlap() -> Sums:
     r"""$R_{opt}=2\big(\sum_p\tilde a_p^2-\sum_{pq}\tilde a_pG_{pq}\tilde a_qG_{qp}\big)$."""
     return collect([Term(2 * a[p] ** 2, (p,)), Term(-2 * a[p] * overlap[p, q] * a[q] * overlap[q, p], (p, q))])
@@ -219,6 +236,11 @@ def _flow_steps() -> list[Step]:
             "The same on the teacher directions, G = ΘᵀΠΘ, M = ΘÃΘᵀ: the Riccati flow",
             equation(_dot("G"), overlap_rate()),
             lambda shown: checks.block_residual(as_function(shown, A, G)),
+        ),
+        Step(
+            "A factor of it, G = ZZᵀ, keeps its rank",
+            equation(_dot("Z"), factor_rate()),
+            lambda shown: checks.factor_residual(as_function(shown, A, G, Z), as_function(overlap_rate(), A, G)),
         ),
         Step(
             "It is the image of the additive model's overlap flow with φ = c²",
@@ -360,6 +382,7 @@ def _system(
     rate: Callable[..., sp.Matrix],
     risk: Sums | None,
     closed: sp.Expr | None,
+    definitions: Mapping[sp.Indexed, Sums] | None = None,
 ) -> System:
     steps = (
         *_flow_steps(),
@@ -380,6 +403,7 @@ def _system(
         time_unit=TIME_UNIT,
         limit=_LIMIT,
         closed_form={} if closed is None else {str(component.base): closed},
+        definitions=definitions or {},
     )
 
 
@@ -388,6 +412,18 @@ def overlap_system() -> System:
     r"""The Riccati flow of $G$, shape (M*, M*); parameter a: $\tilde a$, shape (M*,); observable ``risk``: R_opt."""
     rate = as_function(overlap_rate(), A, G)
     return _system("riccati", overlap[p, q], drift_of_overlap(), rate, _risk_of_overlap(), closed_overlap())
+
+
+@cache
+def factor_system() -> System:
+    r"""The Riccati flow of a factor $G=ZZ^\top$, shape (M*, N), for integrators: of any rank, N < M* included (derived).
+
+    Parameter a: $\tilde a$, shape (M*,); observable ``risk``: R_opt. Integrated as G, a rank below M* is raised by rounding,
+    which grows as $e^{2\tau\tilde a}$. Time: Riccati time.
+    """
+    rate = as_function(factor_rate(), A, G, Z)
+    gram = collect([Term(z[p, l] * z[q, l], (l,))])
+    return _system("riccati-factor", z[p, k], drift_of_factor(), rate, _risk_of_overlap(), None, {overlap[p, q]: gram})
 
 
 @cache

@@ -90,6 +90,13 @@ def block_residual(rate: Rate) -> sp.Expr:
     return _largest(rate(sp.diag(*_RATES), overlap) - _projector_velocity()[:_TEACHERS, :_TEACHERS])
 
 
+def factor_residual(rate: Callable[..., sp.Matrix], of_overlap: Rate) -> sp.Expr:
+    """ŻZᵀ + ZŻᵀ of a factor of lower rank than G has rows, against a matrix expression for Ġ."""
+    rates, factor = sp.diag(*_RATES), weights()[:_TEACHERS, :]
+    velocity = rate(rates, factor * factor.T, factor)
+    return _largest(velocity * factor.T + factor * velocity.T - of_overlap(rates, factor * factor.T))
+
+
 def product_residual(rate: Rate) -> sp.Expr:
     """A matrix expression for Ṡ against ẆWᵀ + WẆᵀ."""
     w, velocity = weights(), _velocity(weights())
@@ -121,18 +128,21 @@ def overlap_residual(rate: Rate) -> sp.Expr:
 
 
 def component_residual(sums: Sums, names: tuple[str, ...], rate: Callable[..., sp.Matrix]) -> sp.Expr:
-    """A drift in components against its matrix expression, at the point W, S = WWᵀ or G."""
+    """A drift in components against its matrix expression, at the point W, S = WWᵀ, G or a factor of it."""
     w = weights()
-    point = {"w": w, "S": w * w.T, "G": _projector(w)[:_TEACHERS, :_TEACHERS]}[names[0]]
-    rates = _RATES if names[0] == "G" else [*_RATES, *[sp.Integer(0)] * (_DIM - _TEACHERS)]
+    factor = w[:_TEACHERS, :]
+    point = {"w": w, "S": w * w.T, "G": _projector(w)[:_TEACHERS, :_TEACHERS], "z": factor}[names[0]]
+    rates = _RATES if names[0] in "Gz" else [*_RATES, *[sp.Integer(0)] * (_DIM - _TEACHERS)]
+    also = {"G": factor * factor.T} if names[0] == "z" else {}
     arrays = {
         "a": rates,
         "r": np.zeros(_STUDENTS, dtype=object),  # only its length, the number of students, is used
         names[0]: point.tolist(),
+        **{name: value.tolist() for name, value in also.items()},
     }
-    free = (p, k) if names[0] == "w" else (p, q)
+    free = (p, k) if names[0] in "wz" else (p, q)
     found = sp.Matrix(evaluate(sums, free, arrays, lambda x, order: x).tolist())
-    return _largest(found - rate(sp.diag(*rates), point))
+    return _largest(found - rate(sp.diag(*rates), *also.values(), point))
 
 
 def _exponential(time: sp.Expr, size: int = _DIM) -> sp.Matrix:
