@@ -33,6 +33,8 @@ CONVENTIONS = {
 }
 #: A power is told from a factor if it is so many standard errors from 0, and leaves at most this share of the scatter.
 _CLEAR, _LEFT = 4.0, 0.5
+#: A power below this beside a factor is what finite size leaves of the right one; the factor is what is wrong.
+_SLIGHT = 0.1
 #: Least likeness to a statement of the catalogue. Words that say nothing of a subject (half: that of half_time, mostly).
 _LIKE = 0.2
 _COMMON = frozenset({"the", "are", "and", "not", "for", "with", "has", "its", "than", "half"})
@@ -80,13 +82,17 @@ def shape(conjecture: Conjecture, rows: Sequence[Row]) -> Shape | None:
         left = float(np.std(logs - power * x))
         if abs(power) > _CLEAR * error and left <= _LEFT * scatter and (best is None or left < best[0]):
             best = left, name, power, error
+    grows = ""
+    constant = scatter <= max(0.1, abs(math.log(factor)) / 4)
     if best is not None:
         _, name, power, error = best
-        words = f"an exponent: measured/predicted grows as {name}^{power:.3g} (±{error:.1g})"
-        return Shape(words, factor, name, power)
-    error = _error_of_mean(logs, clusters)
-    if scatter <= max(0.1, abs(math.log(factor)) / 4):
-        return Shape(f"a constant factor: measured/predicted = {factor:.4g} (±{factor * error:.1g})", factor)
+        grows = f"grows as {name}^{power:.3g} (±{error:.1g})"
+        if not constant or abs(power) >= _SLIGHT:
+            return Shape(f"an exponent: measured/predicted {grows}", factor, name, power)
+    if constant:
+        error = factor * _error_of_mean(logs, clusters)
+        words = f"a constant factor: measured/predicted = {factor:.4g} (±{error:.1g})"
+        return Shape(f"{words}, and {grows}" if grows else words, factor)
     ends = f"{ratios.min():.3g} to {ratios.max():.3g}"
     return Shape(f"a trend, or scatter, that no power of one symbol explains: measured/predicted from {ends}", factor)
 

@@ -1168,7 +1168,7 @@ def test_the_error_of_a_factor_is_that_of_runs_which_share_their_starts() -> Non
         assert shape is not None
         if shape.words.startswith("a constant factor"):
             factors.append(shape.factor)
-            errors.append(float(shape.words.partition("±")[2].rstrip(")")))
+            errors.append(float(shape.words.partition("±")[2].partition(")")[0]))
     assert len(factors) > 280
     ratio = np.mean(np.square(errors)) / np.var(factors, ddof=1)
     assert abs(ratio - 1) < 4 * np.sqrt((2 + 2 / 5) / len(factors)) + 0.02  # (errors are rounded to one digit)
@@ -1182,6 +1182,35 @@ def test_two_runs_tell_no_power_of_what_differs_between_them() -> None:
     assert shape is not None
     assert shape.symbol == ""
     assert shape.words == "a constant factor: measured/predicted = 1.997 (±0.1)"
+
+
+@pytest.mark.parametrize("seeds", ["0:6", "6:12", "12:18", "18:24", "24:30"])
+def test_a_factor_with_what_finite_size_leaves_is_a_factor(seeds: str) -> None:
+    """Half of the leading time of h4, beside the time itself: twice, whatever power of u0 fits u0² ln(1/u0²) of it."""
+    found = of_table(
+        table(
+            problem={"activation": "h4", "dim": 100, "teacher-weights": [0.8], "normalise": False, "student-width": 1},
+            quantity={"measure": "half_time"}, predict={"formula": "1/(16*a*u0**2)"}, rivals={"one": "a"},
+            data={"from": "gradient-flow", "seeds": seeds},
+        ), "here",
+    )  # fmt: skip
+    u2 = np.array([float(point.resolved.prediction.overlap[0]) for point in found.points]) ** 2
+    exact = (1 / u2 - 2 + np.log((1 - u2) / u2)) / (8 * 0.8)
+    judged = rows(found, found.points, [xr.Dataset({"half_time": ("direction", [x])}) for x in exact])
+    shape = disagreement.shape(found, judged)
+    assert shape is not None
+    assert shape.words.startswith("a constant factor: measured/predicted = 2.0")
+    assert shape.symbol == ""
+    assert "twice: the loss without the ½ does that" in disagreement.known(found, shape, judged)
+
+
+def test_a_power_over_a_short_grid_is_no_factor() -> None:
+    """√2 between two dimensions is little beside the factor 8 at 64: it is d^½ all the same."""
+    found, exact, _ = _half_times("0:6")
+    wrong = [replace(row, measured=row.predicted * row.values["dim"] ** 0.5) for row in exact]
+    shape = disagreement.shape(found, wrong)
+    assert shape is not None
+    assert (shape.symbol, shape.power) == ("d", pytest.approx(0.5))
 
 
 @pytest.mark.parametrize(("limit", "value", "spent"), [("_SECONDS", 0.0, "0 s"), ("_TRIES", 1, "1 tries")])
