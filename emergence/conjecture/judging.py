@@ -113,7 +113,7 @@ class Judging:
         measurement = Measurement(
             f"{words}, {own.side}" if own.side else words,
             own.predicted, own.estimate, own.stderr, own.allowance, own.controls,
-            _allowance_text(conjecture), key, details, allowed,
+            _allowance_text(conjecture, row), key, details, allowed,
         )  # fmt: skip
         if not row.missing:
             details |= _seen(conjecture, row, own, measurement, count)
@@ -260,12 +260,13 @@ def _latex(conjecture: Conjecture) -> str:
     return rf"\text{{{name}: that of }}{said}" if conjecture.curve else rf"\text{{{name}}} = {said}"
 
 
-def _allowance_text(conjecture: Conjecture) -> str:
+def _allowance_text(conjecture: Conjecture, row: Row) -> str:
     texts = [
         f"the formula {one.text}" if isinstance(one, Formula) else f"{one}: {conjecture.model.allowances[one].text}"
         for one in conjecture.allowances
     ]
-    return "; ".join(texts) or "none"
+    between = [] if row.off is None else ["a line between records, by the lines before and behind them"]
+    return "; ".join(texts + between) or "none"
 
 
 def _estimator(row: Row) -> str:

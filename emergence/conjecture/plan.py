@@ -166,7 +166,11 @@ def _on_its_problems(conjecture: Conjecture, row: Row) -> Centred | None:
 
 def _centred(row: Row, found: Said) -> Centred:
     predicted, rivals, allowed = found
-    return centred(replace(row, measured=predicted, predicted=predicted, rivals=rivals, allowed=allowed))
+    shares = (
+        None if row.off is None else [np.mean(off / np.where(row.predicted, row.predicted, 1.0)) for off in row.off]
+    )
+    off = None if shares is None else (shares[0] * predicted, shares[1] * predicted)
+    return centred(replace(row, measured=predicted, predicted=predicted, rivals=rivals, allowed=allowed, off=off))
 
 
 def _separating(conjecture: Conjecture, row: Row) -> tuple[str, int] | None:

@@ -22,6 +22,11 @@ if TYPE_CHECKING:
 AXES = ("time", "step", "samples", "compute")
 #: What an axis of a run is: a coordinate of its data, and what one of it counts for.
 Axis = tuple[str, float]
+#: How far off a number would be that is read between two records, if the line through the records before them were the curve,
+#: and if that through the records behind them were.
+Off = tuple[float, float]
+#: Of a number that is read at records.
+EXACT: Off = (0.0, 0.0)
 OVER = ("max", "mean", "min", "sum")
 
 
@@ -42,14 +47,15 @@ class Measure:
 
 
 _MEAN = "mean over independent runs, error of the mean"
+_BETWEEN = "linear between records (by how much the lines before and behind them differ from it is allowed)"
 MEASURES = {
     "value": Measure("the variable `of` itself, of variables without a time", "of the variable", _MEAN, (), ("of",)),
     "level": Measure(
-        "the curve `of` at the time `at` (default: the end), linear between records", "of the curve", _MEAN,
+        f"the curve `of` at the time `at` (default: the end), {_BETWEEN}", "of the curve", _MEAN,
         ("at", "in"), ("of",),
     ),
     "crossing": Measure(
-        "the first time at which the curve `of` reaches `level`, linear between records", "of the axis `in`", _MEAN,
+        f"the first time at which the curve `of` reaches `level`, {_BETWEEN}", "of the axis `in`", _MEAN,
         ("level", "in"), ("of", "level"),
     ),
     "slope": Measure(
@@ -117,6 +123,10 @@ class Quantity:
         return {name: value for name, value in found.items() if value is not None}
 
     def of_run(self, run: "xr.Dataset", axes: Mapping[str, Axis]) -> float:
+        """The number of `read`."""
+        return self.read(run, axes)[0]
+
+    def read(self, run: "xr.Dataset", axes: Mapping[str, Axis]) -> tuple[float, Off]:
         """The number of one run (a dataset without replicas); the one of each grid point for a slope over the grid.
 
         `axes`: of `AXES`, those that the simulation has.
@@ -127,12 +137,12 @@ class Quantity:
         if not values.dims:
             if self.kind in ("level", "crossing") or (self.kind == "slope" and not self.across):
                 refuse(f"{self.of.label} is {self.of.text!r}, a number, no curve: measure its value")
-            return float(values)
+            return float(values), EXACT
         if self.kind in _PLAIN:
             _refuse_curve(self.of)
         x, y = self._axis(run, axes), np.asarray(values, dtype=float)
         if self.kind == "slope" and not self.across:
-            return _slope(x, y, self.window)
+            return _slope(x, y, self.window), EXACT
         return self._at(x, y) if self.level is None else _crossing(x, y, self.level)
 
     def reached(self, run: "xr.Dataset", axes: Mapping[str, Axis], lengths: Mapping[str, float]) -> float:
@@ -171,14 +181,19 @@ class Quantity:
         own = self.along if self.across else self.axis
         return own if own in dims else "time"
 
-    def _at(self, x: np.ndarray, y: np.ndarray) -> float:
+    def _at(self, x: np.ndarray, y: np.ndarray) -> tuple[float, Off]:
         if self.at is None:
-            return float(y[-1])
+            return float(y[-1]), EXACT
         if not x[0] <= self.at <= x[-1] * (1 + 1e-9):
             refuse(
                 f"quantity.at is {self.at:g}, outside the run, {x[0]:g} to {x[-1]:g}: give one inside, or a longer run"
             )
-        return float(np.interp(self.at, x, y))
+        found, place = float(np.interp(self.at, x, y)), int(np.searchsorted(x, self.at))
+        if place == x.size or x[place] == self.at:
+            return found, EXACT
+        before, behind = _lines(x, y, place)
+        since, until = self.at - x[place - 1], x[place] - self.at
+        return found, _known((y[place - 1] + since * before - found, y[place] - until * behind - found))
 
     def _values(self, run: "xr.Dataset") -> Any:
         import xarray as xr
@@ -219,10 +234,38 @@ def _refuse_curve(of: Formula) -> NoReturn:
     )
 
 
-def _crossing(x: np.ndarray, y: np.ndarray, level: float) -> float:
-    """First abscissa at which the curve reaches the level from where it starts; inf if it never does, NaN if unknown."""
+def _crossing(x: np.ndarray, y: np.ndarray, level: float) -> tuple[float, Off]:
+    """First abscissa at which the curve reaches the level from where it starts; inf if it never does, NaN if unknown.
+
+    It is between two records however the curve goes there: lines that would reach the level elsewhere do so at one of them.
+    """
     found = crossing_time(x, y, level, falling=bool(y[0] > level))
-    return np.nan if np.any(np.isnan(y[x < found])) else found
+    if np.any(np.isnan(y[x < found])):
+        return np.nan, EXACT
+    place = int(np.searchsorted(x, found))
+    if place in (0, x.size) or y[place] == level:
+        return found, EXACT
+    since, until = level - y[place - 1], y[place] - level
+    gap = x[place] - x[place - 1]
+    with np.errstate(all="ignore"):
+        # (A line that goes the other way, or nowhere, leaves the whole way between the records to the other one.)
+        ways = [np.maximum(slope / way, 0.0) for slope, way in zip(_lines(x, y, place), (since, until), strict=True)]
+        before, behind = (np.minimum(1 / way, gap) for way in ways)
+    return found, _known((x[place - 1] + before - found, x[place] - behind - found))
+
+
+def _lines(x: np.ndarray, y: np.ndarray, place: int) -> tuple[float, float]:
+    """Slopes of a curve before the record `place` − 1, and behind the record `place`; NaN where there is none."""
+    before = (y[place - 1] - y[place - 2]) / (x[place - 1] - x[place - 2]) if place > 1 else np.nan
+    behind = (y[place + 1] - y[place]) / (x[place + 1] - x[place]) if place + 1 < x.size else np.nan
+    return float(before), float(behind)
+
+
+def _known(off: Off) -> Off:
+    """With the other in place of one that is not known: as much as nothing where neither is."""
+    before, behind = (float(one) if np.isfinite(one) else None for one in off)
+    first = before if before is not None else behind
+    return (first or 0.0, (behind if behind is not None else first) or 0.0)
 
 
 def _slope(x: np.ndarray, y: np.ndarray, window: Window | None) -> float:

@@ -15,7 +15,7 @@ import numpy as np
 
 from emergence.conjecture.conjecture import Conjecture, Point, pairs
 from emergence.conjecture.formula import Formula
-from emergence.conjecture.quantity import Axis, Quantity
+from emergence.conjecture.quantity import EXACT, Axis, Off, Quantity
 from emergence.conjecture.runs import Stopped
 from emergence.refusal import is_refusal, refuse
 from emergence.store import grid
@@ -41,6 +41,7 @@ class Row:
         unit: of the measured numbers.
         lost: why runs gave no number → how many. stopped: what the first integrator that gave up said.
         ends: (n,) each, between which the numbers of all runs are known to lie.
+        off: (n,) each, how far off the numbers would be by the lines before and behind the records that they are read between.
     """
 
     quantity: Quantity
@@ -56,6 +57,7 @@ class Row:
     lost: Mapping[str, int] = field(default_factory=dict)
     stopped: str = ""
     ends: tuple[np.ndarray, np.ndarray] | None = None
+    off: tuple[np.ndarray, np.ndarray] | None = None
 
     @property
     def missing(self) -> int:
@@ -120,7 +122,10 @@ def centred(row: Row) -> Centred:
         stderr = max(
             stderr, share_error(float(np.clip(np.mean(row.measured), 0, 1)), row.total, float(np.mean(theory)))
         )
-    allowance = float(np.mean(row.allowed * np.abs(centre / theory) if relative else row.allowed))
+    unit = np.abs(centre / theory) if relative else np.ones(theory.shape)
+    allowance = float(np.mean(row.allowed * unit))
+    if row.off is not None:  # signs count: what scatters between runs is in the standard error
+        allowance += max(abs(float(np.mean(off * unit))) for off in row.off)
     rivals = {name: float(np.mean(scaled(values))) for name, values in row.rivals.items()}
     if centre:
         rivals.setdefault(TWICE, 2 * centre)
@@ -310,16 +315,24 @@ def _row(conjecture: Conjecture, one: Quantity, values: dict[str, Any], group: l
     unit = "" if there is None else _unit(one, there)
     total, ends = sum(map(len, readings)), (least, most) if lost else None
     stopped = next((run.why for _, run in group if isinstance(run, Stopped)), "")
-    return Row(one, values, of, measured, predicted, allowed, rivals, least.size > 1, total, unit, lost, stopped, ends)
+    before, behind = (_numbers("value", [np.array([x.off[side] for x in own]) for own in readings]) for side in (0, 1))
+    off = (before, behind) if np.any(before) or np.any(behind) else None
+    return Row(
+        one, values, of, measured, predicted, allowed, rivals, least.size > 1, total, unit, lost, stopped, ends, off
+    )
 
 
 @dataclass(frozen=True)
 class _Reading:
-    """The number of one run lies between `least` and `most`; they differ where it gave none, and `why` says why."""
+    """The number of one run lies between `least` and `most`; they differ where it gave none, and `why` says why.
+
+    `off`: see `Quantity.read`.
+    """
 
     least: float
     most: float
     why: str = ""
+    off: Off = EXACT
 
 
 def _unknown(why: str) -> _Reading:
@@ -368,7 +381,12 @@ def _slope(weights: np.ndarray, readings: Sequence[_Reading]) -> _Reading:
         low, high = np.log(np.maximum(least, 0.0)), np.log(most)
         ends = [np.where(weights > 0, weights * x, weights * y) for x, y in ((low, high), (high, low))]
     down, up = (float(np.sum(end[weights != 0])) for end in ends)
-    return _Reading(down, up, next((x.why for x in readings if x.why), "") if down != up else "")
+    if down != up:
+        return _Reading(down, up, next((x.why for x in readings if x.why), ""))
+    before, behind = (
+        float(sum(w * x.off[side] / x.least for w, x in zip(weights, readings, strict=True))) for side in (0, 1)
+    )
+    return _Reading(down, up, off=(before, behind))
 
 
 def _each(conjecture: Conjecture, one: Quantity, point: Point, run: "xr.Dataset | Stopped") -> list[_Reading]:
@@ -384,11 +402,11 @@ def _each(conjecture: Conjecture, one: Quantity, point: Point, run: "xr.Dataset 
 def _reading(conjecture: Conjecture, one: Quantity, point: Point, run: "xr.Dataset") -> _Reading:
     axes = _axes(conjecture, point)
     lost = "diverged" in run and bool(np.any(run["diverged"].values))
-    value = np.nan if lost else _number(conjecture, one, run, axes)
+    value, off = (np.nan, EXACT) if lost else _number(conjecture, one, run, axes)
     if one.kind == "share":
         return _Reading(float(np.isfinite(value)), float(np.isfinite(value)))
     if np.isfinite(value):
-        return _Reading(value, value)
+        return _Reading(value, value, off=off)
     if lost:
         return _unknown("diverged")
     end = one.reached(run, axes, _lengths(point)) if value == np.inf and conjecture.function is None else np.nan
@@ -413,11 +431,11 @@ def _lengths(point: Point) -> dict[str, float]:
     return {unit: float(value) for unit, value in found.items() if isinstance(value, int | float)}
 
 
-def _number(conjecture: Conjecture, one: Quantity, run: "xr.Dataset", axes: Mapping[str, Axis]) -> float:
+def _number(conjecture: Conjecture, one: Quantity, run: "xr.Dataset", axes: Mapping[str, Axis]) -> tuple[float, Off]:
     if conjecture.function is None:
-        return one.of_run(run, axes)
+        return one.read(run, axes)
     try:
-        return float(conjecture.function(run))
+        return float(conjecture.function(run)), EXACT
     except Exception as error:
         if is_refusal(error):
             raise

@@ -549,6 +549,48 @@ def test_a_curve_that_overflows_or_is_not_known_crosses_a_level_where_it_is_know
         assert quantity.of_run(run, time) == pytest.approx(crossed, nan_ok=True)
 
 
+def test_what_a_line_between_records_leaves_out_is_known() -> None:
+    """A convex or concave curve lies between the chord and the lines beside it: a number is as far off as they say at most."""
+    (level,) = of_table(table(quantity={"measure": "level", "of": "loss", "at": 1.0}), "here").quantities
+    (crossing,) = of_table(table(quantity={"measure": "crossing", "of": "loss", "level": 1.0}), "here").quantities
+    rng, axes = np.random.default_rng(0), {"time": ("time", 1.0)}
+    for _ in range(300):
+        time = np.sort(rng.uniform(0, 5, 12))
+        rate, bent = rng.uniform(0.2, 3), rng.choice([-1, 1])
+        run = xr.Dataset({"loss": ("time", bent * np.exp(-rate * time))}, coords={"time": time})
+        at = rng.uniform(time[1], time[-2])
+        for one, exact in (
+            (replace(level, at=at), bent * np.exp(-rate * at)),
+            (replace(crossing, level=float(bent * np.exp(-rate * at))), at),
+        ):
+            found, off = one.read(run, axes)
+            assert min(0.0, *off) - 1e-12 <= exact - found <= max(0.0, *off) + 1e-12
+            assert exact != found
+    jump = xr.Dataset({"loss": ("time", [0.0, 0.0, 2.0, 2.0])}, coords={"time": [0.0, 1.0, 2.0, 3.0]})
+    assert crossing.read(jump, axes) == (1.5, (0.5, -0.5))  # anywhere between them
+    assert replace(level, at=2.0).read(jump, axes) == (2.0, (0.0, 0.0))
+    assert replace(level, at=1.5).read(jump, axes) == (1.0, (-1.0, 1.0))
+
+
+@pytest.mark.parametrize("level", [0.1, 0.8, 0.95])
+def test_an_exact_time_is_not_rejected_for_the_records_of_its_curve(level: float) -> None:
+    """du/dt = λu(1 − u²) passes u² = l at ln[l(1 − u0²)/(u0²(1 − l))]/2λ; 61 records over 4 units of time say it to 1/1000."""
+    exact = f"(log((1-u0**2)/u0**2) - log((1-{level})/{level}))/(2*spike)"
+    pca = str(Path(__file__).parents[2] / "examples" / "online_pca.py")
+    conjecture = {
+        "claim": {"id": "T1", "statement": "It is so."},
+        "problem": {"model": pca},
+        "quantity": {"measure": "crossing", "of": "overlap**2", "level": level},
+        "predict": {"formula": exact},
+        "rivals": {"a twentieth more": f"1.05*{exact}"},
+        "data": {"from": "flow", "seeds": "0:20"},
+    }
+    found = verdict(of_table(conjecture, "here"))
+    assert found.verdict == "agrees"
+    assert found.measurement.allowance_from == "a line between records, by the lines before and behind them"
+    assert found.measurement.allowance < 0.02 * found.measurement.predicted
+
+
 def test_a_slope_over_the_grid_and_what_may_stand_for_its_prediction() -> None:
     problem = {**table()["problem"], "dim": [8, 16], "step-size": 1e-4}
     common = {"problem": problem, "quantity": {"measure": "slope", "of": "loss", "in": "dim"}}
