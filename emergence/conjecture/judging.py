@@ -272,7 +272,10 @@ def _allowance_text(conjecture: Conjecture, row: Row) -> str:
 def _estimator(row: Row) -> str:
     n = row.measured.size
     over = "a single run without chance" if n == 1 else f"{n} independent runs, each against its own prediction"
-    return f"mean over {over}" if n > 1 else over
+    one = row.quantity
+    own = one.kind in ("crossing", "slope") and not one.mean and row.total > n
+    curves = ', of every replica\'s own curve (`mean = "replicas"`: of their mean)' if own else ""
+    return f"mean over {over}{curves}" if n > 1 else over
 
 
 def _keys(found: list[Row]) -> list[str]:

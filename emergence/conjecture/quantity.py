@@ -52,16 +52,16 @@ MEASURES = {
     "value": Measure("the variable `of` itself, of variables without a time", "of the variable", _MEAN, (), ("of",)),
     "level": Measure(
         f"the curve `of` at the time `at` (default: the end), {_BETWEEN}", "of the curve", _MEAN,
-        ("at", "in"), ("of",),
+        ("at", "in", "mean"), ("of",),
     ),
     "crossing": Measure(
         f"the first time at which the curve `of` reaches `level`, {_BETWEEN}", "of the axis `in`", _MEAN,
-        ("level", "in"), ("of", "level"),
+        ("level", "in", "mean"), ("of", "level"),
     ),
     "slope": Measure(
         "least-squares slope of ln `of` in ln `in` over `window`: in time, step, samples or compute; or in an option that "
         "varies: of the number `of`, of the curve's value `at`, or of when it reaches `level` (`along` such an axis)",
-        "1", _MEAN, ("in", "window", "at", "level", "along"), ("of", "in"),
+        "1", _MEAN, ("in", "window", "at", "level", "along", "mean"), ("of", "in"),
     ),
     "spread": Measure(
         "standard deviation of `of` over runs", "of the variable",
@@ -91,7 +91,7 @@ class Quantity:
         kind: of `MEASURES`. of: a formula in the variables of the run. select: dimension → coordinate. over: how dimensions
             that remain are reduced, or nothing. axis: of `AXES`, or the option (its field's name) of a slope over the grid.
         window: of a slope along a curve. at: when (None: the end). level: that is crossed. along: of `AXES`, what `at` and
-        `level` of a slope over the grid are in.
+        `level` of a slope over the grid are in. mean: whether it is of the mean over a seed's replicas, not of single runs.
         name: in words.
     """
 
@@ -104,6 +104,7 @@ class Quantity:
     at: float | None = None
     level: float | None = None
     along: str = "time"
+    mean: bool = False
     name: str = ""
 
     @property
@@ -127,7 +128,7 @@ class Quantity:
         return self.read(run, axes)[0]
 
     def read(self, run: "xr.Dataset", axes: Mapping[str, Axis]) -> tuple[float, Off]:
-        """The number of one run (a dataset without replicas); the one of each grid point for a slope over the grid.
+        """The number of one run (a dataset without replicas, but of their mean); of one grid point for a slope over the grid.
 
         `axes`: of `AXES`, those that the simulation has.
 
@@ -205,7 +206,8 @@ class Quantity:
         found = self.of.value(arrays)
         values = found if isinstance(found, xr.DataArray) else xr.DataArray(found)
         curve = self._curve(values.dims)
-        rest = [dim for dim in values.dims if dim != curve and values.sizes[dim] > 1]
+        kept = (curve, "replica") if self.mean else (curve,)
+        rest = [dim for dim in values.dims if dim not in kept and values.sizes[dim] > 1]
         if rest and not self.over:
             sizes = ", ".join(f"{dim} ({values.sizes[dim]})" for dim in rest)
             refuse(
@@ -213,6 +215,8 @@ class Quantity:
             )
         if rest:
             values = getattr(values, self.over)(rest, skipna=False)  # what is not known is not left out
+        if self.mean and "replica" in values.dims:
+            values = values.mean("replica", skipna=False)
         return values.squeeze([dim for dim in values.dims if dim != curve])
 
     def _chosen(self, array: "xr.DataArray") -> "xr.DataArray":
@@ -324,6 +328,10 @@ def read(table: Mapping[str, Any], simulation: Simulation, options: Sequence[str
         )
     if kind == "slope":
         _of_slope(table, axis, where)
+    if "mean" in table:
+        Choice(("replicas",)).check(f"{where}.mean", table["mean"])
+        if "replicas" not in simulation.uses:
+            refuse(f"{where}.mean is 'replicas', but {simulation.name} has no replicas: leave it out")
     window = _window(table, kind, axis, where)
     # (A variable's own name is a measure, and then it is that key that is wrong, if any.)
     source = formula(f"{where}.{'of' if 'of' in table or kind != 'value' else 'measure'}", of, simulation.variables)
@@ -405,9 +413,8 @@ def _one(kind: str, of: Formula, table: Mapping[str, Any], axis: str, window: Wi
     numbers = {key: _number(f"{where}.{key}", table[key]) for key in ("at", "level") if table.get(key) is not None}
     over = Choice(OVER).check(f"{where}.over", table["over"]) if "over" in table else ""
     along = str(table.get("along", "time"))
-    return Quantity(
-        kind, of, select, over, axis, window, **numbers, along=along, name=_name(kind, of.text, table, axis)
-    )
+    name, mean = _name(kind, of.text, table, axis), "mean" in table
+    return Quantity(kind, of, select, over, axis, window, **numbers, along=along, mean=mean, name=name)
 
 
 def _number(label: str, value: Any) -> float:
@@ -425,6 +432,7 @@ def _place(of: str, table: Mapping[str, Any]) -> str:
 
 
 def _name(kind: str, of: str, table: Mapping[str, Any], axis: str) -> str:
+    of = f"mean {of}" if "mean" in table else of
     words = {
         "value": of,
         "level": f"{of} at {axis} {table.get('at', 'the end')}",

@@ -224,12 +224,14 @@ def _able(conjecture: Conjecture, seed: int) -> int:
 def check_chance(conjecture: Conjecture, points: Sequence[Point]) -> None:
     """Refuses, before anything runs, a single run whose start or noise is drawn: its scatter is not known, and 0 is wrong."""
     replicas = getattr(points[0].problem, "replicas", 1) if conjecture.replicated else 1
-    if conjecture.by_chance and replicas == 1 and len({point.seed for point in points}) == 1:
+    alone = replicas == 1 or any(one.mean for one in conjecture.quantities)
+    if conjecture.by_chance and alone and len({point.seed for point in points}) == 1:
         _refuse_single(conjecture, points[0])
 
 
 def _refuse_single(conjecture: Conjecture, point: Point) -> NoReturn:
-    remedy = "replicas or seeds" if conjecture.replicated else "several seeds"
+    mean = any(one.mean for one in conjecture.quantities)
+    remedy = "replicas or seeds" if conjecture.replicated and not mean else "several seeds"
     refuse(
         f"{conjecture.where}: data has a single run of chance (seed {point.seed}), which has no standard error: "
         f'give {remedy}, such as seeds = "0:6"'
@@ -393,9 +395,10 @@ def _each(conjecture: Conjecture, one: Quantity, point: Point, run: "xr.Dataset 
     share = one.kind == "share"
     if isinstance(run, Stopped):
         why = "could not be integrated"
-        count = getattr(point.problem, "replicas", 1) if conjecture.replicated else 1
+        count = getattr(point.problem, "replicas", 1) if conjecture.replicated and not one.mean else 1
         return list(itertools.repeat(_Reading(0.0, 1.0, why) if share else _unknown(why), count))
-    singles = [run.isel(replica=r) for r in range(run.sizes["replica"])] if "replica" in run.dims else [run]
+    several = "replica" in run.dims and not one.mean
+    singles = [run.isel(replica=r) for r in range(run.sizes["replica"])] if several else [run]
     return [_reading(conjecture, one, point, single) for single in singles]
 
 

@@ -549,6 +549,55 @@ def test_a_curve_that_overflows_or_is_not_known_crosses_a_level_where_it_is_know
         assert quantity.of_run(run, time) == pytest.approx(crossed, nan_ok=True)
 
 
+@pytest.mark.parametrize("block", range(5))
+def test_the_law_of_a_mean_is_judged_of_a_mean(block: int) -> None:
+    """LMS: E|e|² shrinks by 1 − 2η + η²(d + 2) a step; every run's own ln|e|² falls faster (Jensen)."""
+    factor = "(1 - 2*eta + eta**2*8)"
+    lms = {
+        "claim": {"id": "T1", "statement": "It is so."},
+        "problem": {
+            "model": "declared", "inputs": "6", "link": "h1", "activation": "h1", "teacher-weights": [1.0],
+            "student": "committee", "student-width": 1, "step-size": 0.05, "steps": 64,
+        },
+        "predict": {"curve": f"{factor}**step"},
+        "rivals": {"half the rate": f"{factor}**(step/2)"},
+        "data": {"from": "declared-sgd", "seeds": f"{8 * block}:{8 * block + 8}", "replicas": 24},
+    }  # fmt: skip
+    slope = {"measure": "slope", "of": "loss", "in": "step", "window": [10, 64]}
+    runs = Runs()
+    single = verdict(of_table({**lms, "quantity": slope}, "here"), runs).measurement
+    mean = verdict(of_table({**lms, "quantity": {**slope, "mean": "replicas"}}, "here"), runs)
+    assert mean.verdict == "agrees"
+    assert "of every replica's own curve" in str(single.details["estimator"])
+    assert single.estimate < mean.measurement.estimate - 4 * single.stderr
+    # Of what is linear in the curve it is the same number, replica by replica or of the mean.
+    level = {
+        **lms,
+        "quantity": {"measure": "level", "of": "loss"},
+        "predict": {"formula": "loss0"},
+        "rivals": {"one": "1"},
+    }
+    means = {**level, "quantity": {**level["quantity"], "mean": "replicas"}}
+    apart, together = (verdict(of_table(one, "here"), runs).measurement for one in (level, means))
+    assert together.estimate == pytest.approx(apart.estimate, rel=1e-12)
+    assert together.stderr == pytest.approx(apart.stderr, rel=1e-12)
+
+
+def test_a_mean_over_replicas_needs_replicas_and_seeds() -> None:
+    mean = {"measure": "level", "of": "loss", "mean": "replicas"}
+    found = of_table(table(quantity=mean), "here")
+    with pytest.raises(InputError, match=r"data has a single run of chance .* give several seeds"):
+        check_chance(found, found.points)
+    with pytest.raises(
+        InputError, match=r"quantity.mean is 'replicas', but gradient-flow has no replicas: leave it out"
+    ):
+        of_table(
+            table(problem={"activation": "h3"}, quantity=mean, data={"from": "gradient-flow", "seeds": "0:6"}), "here"
+        )
+    with pytest.raises(InputError, match=r"quantity.mean is 'seeds'"):
+        of_table(table(quantity={**mean, "mean": "seeds"}), "here")
+
+
 def test_what_a_line_between_records_leaves_out_is_known() -> None:
     """A convex or concave curve lies between the chord and the lines beside it: a number is as far off as they say at most."""
     (level,) = of_table(table(quantity={"measure": "level", "of": "loss", "at": 1.0}), "here").quantities
@@ -1002,8 +1051,8 @@ def noise(tmp_path: Path, **changed: Any) -> Conjecture:
     return of_table(sections | changed, "here")
 
 
-def verdict(one: Conjecture) -> Any:
-    claim = claim_of(one, Runs())
+def verdict(one: Conjecture, runs: Runs | None = None) -> Any:
+    claim = claim_of(one, runs or Runs())
     (found,) = [claim.judge(x) for x in claim.run(Context()).measurements]
     return found
 
