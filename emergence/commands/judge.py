@@ -294,7 +294,7 @@ def _check_chance(one: Asked) -> None:
 #: Details that are said in words, those of a whole claim once.
 _WHY = ("not measured", "told apart", "underpowered")
 _SHAPE = (
-    *("it looks like", "known to do that", "smallest problem that still disagrees"),
+    *("signs", "it looks like", "known to do that", "smallest problem that still disagrees"),
     "nearest statements of the catalogue",
 )
 

@@ -18,7 +18,7 @@ from emergence.conjecture.runs import Runs
 from emergence.conjecture.symbols import LETTERS
 from emergence.conjecture.table import TWICE, Centred, Row, able, bounds, centred, check_chance, rows
 from emergence.options import written
-from emergence.refusal import refuse
+from emergence.refusal import is_refusal, refuse
 from emergence.values import shown
 from validation.figures.plot import PALETTE, Plot
 from validation.judge.claim import Claim, Control, Measurement, Part, percent, share_used, verdict_of
@@ -109,6 +109,8 @@ class Judging:
             details["lock"] = self.lock
         if row.missing:
             details["not measured"] = _lost(row, own)
+        if signs := _signs(conjecture, row):
+            details["signs"] = signs
         words = f"{row.name}{f' ({row.unit})' if row.unit not in ('', '1') else ''}"
         measurement = Measurement(
             f"{words}, {own.side}" if own.side else words,
@@ -272,6 +274,8 @@ def _allowance_text(conjecture: Conjecture, row: Row) -> str:
 def _estimator(row: Row) -> str:
     n = row.measured.size
     over = "a single run without chance" if n == 1 else f"{n} independent runs, each against its own prediction"
+    if n > 1 and len({point.seed for point in row.points}) == 1:
+        over = f"{n} replicas of one seed, so of one start, or data set, where a seed draws one for all"
     one = row.quantity
     own = one.kind in ("crossing", "slope") and not one.mean and row.total > n
     curves = ', of every replica\'s own curve (`mean = "replicas"`: of their mean)' if own else ""
@@ -314,6 +318,27 @@ def _seen(conjecture: Conjecture, row: Row, own: Centred, x: Measurement, count:
         whole = " of the prediction" if x.predicted else ""
         details["underpowered"] = f"{seen}{whole} could have been seen, the nearest rival is {away} away, {remedy}"
     return details
+
+
+def _signs(conjecture: Conjecture, row: Row) -> str:
+    """What is of both signs where what is measured is of one, by which a formula may be wrong; nothing if nothing is."""
+    sign = np.sign(row.measured[0])
+    other = int(np.sum(np.sign(row.predicted) == -sign))
+    if sign == 0 or not np.all(np.sign(row.measured) == sign) or not 0 < other < row.measured.size:
+        return ""
+    names = [name for name in conjecture.predict.names if _both_signs(conjecture, row, name)]
+    about = f": {', '.join(names)} is of both signs: write abs({names[0]}) if its size is meant" if names else ""
+    return f"{other} of {row.measured.size} predictions have the sign that no run has{about}"
+
+
+def _both_signs(conjecture: Conjecture, row: Row, name: str) -> bool:
+    try:
+        values = [conjecture.symbols(point, row.quantity).value(name) for point in row.points]
+    except Exception as error:
+        if is_refusal(error):
+            return False
+        raise
+    return min(values) < 0 < max(values)
 
 
 def _remedy(enough: int | None, allowance: str, row: Row) -> str:

@@ -1203,6 +1203,27 @@ def test_a_rival_is_judged_by_its_own_ratios_where_the_prediction_is_wrong_from_
     assert [one.name for one in found.controls if not one.rejected] == ["exact"]
 
 
+def test_a_formula_with_the_sign_of_a_start_is_told_so() -> None:
+    """A time has one sign; an odd power of u0 has both, one start in two."""
+    asked = {
+        "claim": {"id": "odd", "statement": "It is so."},
+        "problem": {"activation": "h4", "dim": 200, "teacher-weights": [0.8], "normalise": False, "student-width": 1},
+        "quantity": {"measure": "half_time"},
+        "predict": {"formula": "1/(8*a*u0)"},
+        "rivals": {"half": "1/(16*a*u0)"},
+        "data": {"from": "gradient-flow", "seeds": "0:6"},
+    }
+    found = of_table(asked, "here")
+    negative = sum(float(point.resolved.prediction.overlap[0]) < 0 for point in found.points)
+    told = verdict(found).measurement.details["signs"]
+    assert told.startswith(
+        f"{negative} of 6 predictions have the sign that no run has: u0 is of both signs: write abs(u0)"
+    )
+    assert (
+        "signs" not in verdict(of_table({**asked, "predict": {"formula": "1/(8*a*u0**2)"}}, "here")).measurement.details
+    )
+
+
 @pytest.mark.parametrize(
     ("formula", "words", "symbol", "power"),
     [
