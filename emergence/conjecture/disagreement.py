@@ -151,10 +151,17 @@ def _error_of_mean(values: np.ndarray, clusters: np.ndarray) -> float:
 
 
 def known(conjecture: Conjecture, found: Shape, rows: Sequence[Row]) -> str:
-    """What is known to make such a factor: a convention, or a symbol that has this value everywhere. Nothing if neither."""
+    """What is known to make such a factor: a convention, or a symbol that has this value everywhere. Nothing if neither.
+
+    Of curves of single runs it may be the law of their mean that is held against them.
+    """
+    single = any(row.of_single_runs and not row.quantity.across for row in rows)
+    of_mean = (
+        ['a law of the mean, where single runs are measured: mean = "replicas" is of their mean'] if single else []
+    )
     if found.symbol:
-        return ""
-    near = [words for value, words in CONVENTIONS.items() if abs(found.factor / value - 1) < 0.03]
+        return "; ".join(of_mean)
+    near = of_mean + [words for value, words in CONVENTIONS.items() if abs(found.factor / value - 1) < 0.03]
     letters = {name for one in (conjecture.predict, *conjecture.rivals.values()) for name in one.names}
     for name in sorted(letters | set(conjecture.model.symbols)):
         try:

@@ -276,9 +276,7 @@ def _estimator(row: Row) -> str:
     over = "a single run without chance" if n == 1 else f"{n} independent runs, each against its own prediction"
     if n > 1 and len({point.seed for point in row.points}) == 1:
         over = f"{n} replicas of one seed, so of one start, or data set, where a seed draws one for all"
-    one = row.quantity
-    own = one.kind in ("crossing", "slope") and not one.mean and row.total > n
-    curves = ', of every replica\'s own curve (`mean = "replicas"`: of their mean)' if own else ""
+    curves = ', of every replica\'s own curve (`mean = "replicas"`: of their mean)' if row.of_single_runs else ""
     return f"mean over {over}{curves}" if n > 1 else over
 
 

@@ -47,7 +47,7 @@ class Measure:
 
 
 _MEAN = "mean over independent runs, error of the mean"
-_BETWEEN = "linear between records (by how much the lines before and behind them differ from it is allowed)"
+_BETWEEN = "linear between records (what the nearer of the lines before and behind them leaves is allowed)"
 MEASURES = {
     "value": Measure("the variable `of` itself, of variables without a time", "of the variable", _MEAN, (), ("of",)),
     "level": Measure(
@@ -190,7 +190,7 @@ class Quantity:
                 f"quantity.at is {self.at:g}, outside the run, {x[0]:g} to {x[-1]:g}: give one inside, or a longer run"
             )
         found, place = float(np.interp(self.at, x, y)), int(np.searchsorted(x, self.at))
-        if place == x.size or x[place] == self.at:
+        if place == x.size or np.any(np.isclose(x[max(place - 1, 0) : place + 1], self.at, rtol=1e-9, atol=0.0)):
             return found, EXACT
         before, behind = _lines(x, y, place)
         since, until = self.at - x[place - 1], x[place] - self.at
@@ -266,10 +266,13 @@ def _lines(x: np.ndarray, y: np.ndarray, place: int) -> tuple[float, float]:
 
 
 def _known(off: Off) -> Off:
-    """With the other in place of one that is not known: as much as nothing where neither is."""
-    before, behind = (float(one) if np.isfinite(one) else None for one in off)
-    first = before if before is not None else behind
-    return (first or 0.0, (behind if behind is not None else first) or 0.0)
+    """With the other in place of one that is not known, and of one that says more to the same side: a curve bent to one side
+    is between the line through the records and the nearer of the two. As much as nothing where neither is known.
+    """
+    known = sorted((float(one) for one in off if np.isfinite(one)), key=abs)
+    if len(known) == 2 and known[0] * known[1] < 0:
+        return float(off[0]), float(off[1])
+    return (known[0], known[0]) if known else EXACT
 
 
 def _slope(x: np.ndarray, y: np.ndarray, window: Window | None) -> float:

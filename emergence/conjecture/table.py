@@ -65,6 +65,13 @@ class Row:
         return sum(self.lost.values())
 
     @property
+    def of_single_runs(self) -> bool:
+        """Whether it is no linear function of a curve, and the mean of that of every replica."""
+        return (
+            self.quantity.kind in ("crossing", "slope") and not self.quantity.mean and self.total > self.measured.size
+        )
+
+    @property
     def name(self) -> str:
         """The quantity and its grid point, in words."""
         where = pairs(self.values)
