@@ -19,6 +19,7 @@ import numpy as np
 import scipy
 
 from theory.core.arguments import check_positive, check_whole
+from theory.core.streams import stream
 
 REFERENCE = "arXiv:2603.10397, section 5 (update rule); flow derived"
 #: Labels are fitted once this share of the target is missed: from there on the error chatters. Nothing is, at the other.
@@ -98,11 +99,11 @@ def fits(
 
 def _fresh(batch: int, dim: int, seen: int) -> np.ndarray:
     """Batches (n, b, seen + …) of Gaussian inputs; what is across the plane, up to a rotation, in b coordinates at most."""
-    generator, rest = np.random.default_rng(0), dim - seen
-    x = generator.standard_normal((max(_SAMPLES // batch, _BATCHES), batch, seen + min(batch, rest)))
+    rng, rest = stream(0, "samples of SAM"), dim - seen
+    x = rng.standard_normal((max(_SAMPLES // batch, _BATCHES), batch, seen + min(batch, rest)))
     if batch < rest:  # (Bartlett's triangle has the same products)
         lower = np.tril(x[:, :, seen:], -1)
-        lengths = np.sqrt(generator.chisquare(rest - np.arange(batch), (len(x), batch)))
+        lengths = np.sqrt(rng.chisquare(rest - np.arange(batch), (len(x), batch)))
         x[:, :, seen:] = lower + lengths[:, :, None] * np.eye(batch)
     return x
 
