@@ -174,9 +174,21 @@ def judged(
     allowance: float,
     controls: Mapping[str, float],
     sigmas: float = SIGMAS,
+) -> str:
+    """The verdict by the rule of the claims."""
+    return with_reason(predicted, estimate, stderr, allowance, controls, sigmas)[0]
+
+
+def with_reason(
+    predicted: float,
+    estimate: float,
+    stderr: float,
+    allowance: float,
+    controls: Mapping[str, float],
+    sigmas: float = SIGMAS,
     replicas: int = 1,
 ) -> tuple[str, str]:
-    """The verdict by the rule of the claims, and why there is none; `replicas` of which the standard error is."""
+    """That verdict, and why there is none; `replicas` of which the standard error is."""
     found = Measurement("", predicted, estimate, stderr, allowance, controls, "", sigmas=sigmas)
     return verdict_of(found).verdict, undecided(found, replicas)
 
@@ -232,15 +244,15 @@ def judge_replicas(
         return "inconclusive", "one replica has no standard error: give --replicas 2 or more"
     missing, (mean, error, rest) = int(np.sum(~np.isfinite(times))), censored_mean(times, end)
     if not missing:
-        verdict, why = judged(predicted, mean, error, allowance, controls, allowed(count), count)
+        verdict, why = with_reason(predicted, mean, error, allowance, controls, allowed(count), count)
         return verdict, f"the mean over replicas is {mean:.4g}" if verdict == "disagrees" else why
     told = f"{missing} of {count} replicas had not got there when the run ended, at {end:.4g}"
     least = float(np.mean(np.minimum(times, end)))
-    if least > predicted and judged(predicted, least, error, allowance, controls, allowed(count))[0] == "disagrees":
+    if least > predicted and judged(predicted, least, error, allowance, controls, allowed(count)) == "disagrees":
         return "disagrees", told
     if not np.isfinite(rest):
         return "inconclusive", f"{told}: give it longer"
-    verdict, _ = judged(predicted, mean, error, allowance + rest, controls, allowed(count))
+    verdict = judged(predicted, mean, error, allowance + rest, controls, allowed(count))
     remedy = ": give it longer" if verdict == "inconclusive" else ""
     return verdict, f"{told}, which leaves {rest:.2g} of the mean over replicas, {mean:.4g}, unknown{remedy}"
 

@@ -598,6 +598,7 @@ def test_low_exponents_of_several_directions_are_judged(text: str) -> None:
         assert np.interp(half, *lines[f"direction {q + 1}"]) == pytest.approx(0.5, abs=0.02)
 
 
+@pytest.mark.slow
 def test_runs_of_sgd_may_end_before_the_flow() -> None:
     """The first direction is judged by both, the second by the flow alone."""
     activation, teacher = Activation.parse("relu(z)"), Teacher.power_law(2, 1.0, 24)

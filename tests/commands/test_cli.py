@@ -680,7 +680,7 @@ def test_divergence_is_said_and_is_status_1(command: Callable, dynamics: FakeDyn
     ran = command("simulate", "online-sgd", *SMALL, "--replicas", "3", "--json", "--quiet")
     assert ran.code == 1
     assert "2 of 3 replicas diverged" in ran.err
-    assert set(ran.document) == {"what", "problem", "decided", "file", "variables"}
+    assert set(ran.document) == {"what", "problem", "decided", "file", "variables", "table", "notes"}
 
 
 def test_a_run_without_an_end_is_refused(command: Callable, dynamics: FakeDynamics) -> None:

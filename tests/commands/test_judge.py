@@ -549,6 +549,7 @@ def test_a_curve_that_overflows_or_is_not_known_crosses_a_level_where_it_is_know
         assert quantity.of_run(run, time) == pytest.approx(crossed, nan_ok=True)
 
 
+@pytest.mark.slow_for("1", "2", "3", "4")
 @pytest.mark.parametrize("block", range(5))
 def test_the_law_of_a_mean_is_judged_of_a_mean(block: int) -> None:
     """LMS: E|e|² shrinks by 1 − 2η + η²(d + 2) a step; every run's own ln|e|² falls faster (Jensen)."""
@@ -1189,6 +1190,7 @@ def test_a_rival_that_is_right_is_named(tmp_path: Path) -> None:
     assert found.measurement.details["told apart"] == "the prediction is rejected, and one is not"
 
 
+@pytest.mark.slow
 def test_a_rival_is_judged_by_its_own_ratios_where_the_prediction_is_wrong_from_start_to_start() -> None:
     """Half of a time without noise is rejected, and the time itself is not, beside a prediction with a power too much."""
     exact = "(1/u0**2 - 2 + log((1 - u0**2)/u0**2))/(8*a)"

@@ -151,6 +151,7 @@ def test_what_no_turn_of_a_direction_makes_is_another_model(
     assert additive_parts(*declared(activation, link, weights)) is None
 
 
+@pytest.mark.slow
 def test_rows_of_an_even_activation_are_driven_back_from_a_negative_weight() -> None:
     """That direction is never found, and the others are within the intervals; but one that a row has may be."""
     model, start = declared("h4", "-2*h4", (-0.4, 0.25))

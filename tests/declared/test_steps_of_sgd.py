@@ -918,7 +918,10 @@ def test_steps_are_known_of_noise_that_is_the_same_at_every_step(
 
 
 @pytest.mark.slow_for(
-    "light relu-3-0.002-None-doubted4", "h1+0.8*h2-3-0.001-0.5-doubted3", "relu-3-0.008-None-doubted2"
+    "light relu-3-0.002-None-doubted4",
+    "h1+0.8*h2-3-0.001-0.5-doubted3",
+    "relu-3-0.008-None-doubted2",
+    "tanh-1-0.01-None-doubted0",
 )
 @pytest.mark.parametrize(
     ("activation", "seed", "size", "noise", "doubted"),

@@ -36,6 +36,7 @@ def _fitted(first: np.ndarray, second: np.ndarray, target: np.ndarray, radius: n
     return np.einsum("rmd,rm,d->r", first, second, target) > size**2 / 2
 
 
+@pytest.mark.slow_for(*(f"{case}-{seed}" for case in ("6-3-1.0-1", "8-12-4.0-1", "6-3-2.0-4") for seed in range(1, 5)))
 @pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize(("dim", "width", "size", "batch"), [(6, 3, 1.0, 1), (8, 12, 4.0, 1), (6, 3, 2.0, 4)])
 def test_runs_are_lost_from_the_radius_at_which_the_flow_is(

@@ -92,7 +92,7 @@ def judge_flow(
         return ("not judged", early) if own.high > t_end else ("disagrees", f"not learned by {t_end:.4g}")
     centre, allowance = (own.low + own.high) / 2, (own.high - own.low) / 2
     controls = _controls(prediction, predicted)
-    verdict, _ = judged(centre, measured, 0.0, allowance, controls)
+    verdict = judged(centre, measured, 0.0, allowance, controls)
     where = f"the flow's {measured:.4g} is outside {own.low:.4g} to {own.high:.4g}"
     wide = f"{own.low:.4g} to {own.high:.4g} holds times of wrong theories too"
     return verdict, {"disagrees": where, "inconclusive": wide}.get(verdict, "")

@@ -22,7 +22,7 @@ from theory.declared.predict import predict
 from theory.declared.rule import Momentum, Rule
 from theory.declared.schedule import Schedule
 from theory.declared.start import Start
-from validation.comparison import WITHIN, Case, Found, Row, Stage, allowed, judged, undecided
+from validation.comparison import WITHIN, Case, Found, Row, Stage, allowed, undecided, with_reason
 from validation.comparisons.directions import LARGEST_SHIFT
 from validation.comparisons.step_limit import SECOND_ORDER, TOO_FEW, step_limit
 from validation.figures.common import mean_paths
@@ -197,7 +197,7 @@ def _judged_of_sgd(one: Known, steps: np.ndarray, spacing: float, lost: np.ndarr
     error, allowance = float(steps.std(ddof=1) / np.sqrt(steps.size)), (one.high - one.low) / 2 + spacing
     wrong = {"half of the steps": one.value / 2, "twice as many": 2 * one.value}
     numbers = (one.low + one.high) / 2, float(steps.mean()), error, allowance
-    verdict, why = judged(*numbers, wrong, allowed(steps.size), steps.size)
+    verdict, why = with_reason(*numbers, wrong, allowed(steps.size), steps.size)
     return {"measured_stderr": error, "verdict": verdict, "reason": _interval(one, why)}
 
 
@@ -232,7 +232,7 @@ def _judged(one: Known, measured: float, end: float, spacing: float) -> Row:
         return {"verdict": "disagrees", "reason": f"not found by {end:.4g}"}
     centre, allowance = (one.low + one.high) / 2, (one.high - one.low) / 2 + spacing
     wrong = {"half the time": one.value / 2, "twice the time": 2 * one.value}
-    verdict, why = judged(centre, measured, 0.0, allowance, wrong)
+    verdict, why = with_reason(centre, measured, 0.0, allowance, wrong)
     return {"verdict": verdict, "reason": _interval(one, why)}
 
 
