@@ -176,7 +176,7 @@ def judged(
     sigmas: float = SIGMAS,
 ) -> str:
     """The verdict by the rule of the claims."""
-    return with_reason(predicted, estimate, stderr, allowance, controls, sigmas)[0]
+    return verdict_of(Measurement("", predicted, estimate, stderr, allowance, controls, "", sigmas=sigmas)).verdict
 
 
 def with_reason(

@@ -571,7 +571,7 @@ def test_a_direction_by_the_flow_of_all_is_judged_by_what_steps_add() -> None:
         assert (verdict, reason in why) == ("inconclusive", True)
 
 
-@pytest.mark.slow_for("relu(z)")
+@pytest.mark.slow
 @pytest.mark.parametrize("text", ["relu(z)", "abs(z)"])
 def test_low_exponents_of_several_directions_are_judged(text: str) -> None:
     """Flow and SGD; the flow that one task says of each direction would be rejected. (At four times the step the second

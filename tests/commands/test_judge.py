@@ -980,6 +980,7 @@ def test_new_files_run_as_they_stand(
     assert (code, {one["verdict"] for one in document["claims"]}) == (0, {"agrees"}), err
     code, document, _ = run("simulate", "fall", "--model", "fall.py", "--rate", "2", "--quiet")
     assert (code, document["variables"]) == (0, {"x": ["time"]})
+    assert document["table"] == [{"time": 1.0, "x": pytest.approx(0.98**100)}]
     assert run("predict", "--model", "fall.py")[1]["end"] == pytest.approx(math.exp(-1))
     code, document, _ = run("validate", "fall.py", "--quiet")
     assert (code, [one["verdict"] for one in document["claims"]]) == (0, ["agrees"])

@@ -31,6 +31,7 @@ def test_replicas_are_judged_where_they_have_a_mean_and_an_error(times: list[flo
     assert bool(found[1]) == bool(reason)
 
 
+@pytest.mark.slow_for("2")
 @pytest.mark.parametrize("replicas", [2, 4, 8])
 def test_a_right_prediction_is_rejected_as_seldom_as_stated(replicas: int) -> None:
     """Of normal times; 4 standard errors would be exceeded by 16, 2.8 and 0.5 % of them."""

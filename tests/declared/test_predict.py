@@ -1159,6 +1159,7 @@ def test_what_a_row_turns_on_to_is_found() -> None:
             assert one.low <= by_flow[one.place - 1] <= one.high
 
 
+@pytest.mark.slow
 def test_a_polynomial_sees_its_own_degrees_of_any_link() -> None:
     """Of tanh rows of h3 find degree 3; largest steps know all of it, as noise."""
     degree = float(Activation.parse("tanh(z)").coefficients[3])
