@@ -179,17 +179,8 @@ def judged(
     return verdict_of(Measurement("", predicted, estimate, stderr, allowance, controls, "", sigmas=sigmas)).verdict
 
 
-def with_reason(
-    predicted: float,
-    estimate: float,
-    stderr: float,
-    allowance: float,
-    controls: Mapping[str, float],
-    sigmas: float = SIGMAS,
-    replicas: int = 1,
-) -> tuple[str, str]:
-    """That verdict, and why there is none; `replicas` of which the standard error is."""
-    found = Measurement("", predicted, estimate, stderr, allowance, controls, "", sigmas=sigmas)
+def with_reason(found: Measurement, replicas: int = 1) -> tuple[str, str]:
+    """The verdict on a measurement, and why there is none; `replicas` of which the standard error is."""
     return verdict_of(found).verdict, undecided(found, replicas)
 
 
@@ -244,7 +235,8 @@ def judge_replicas(
         return "inconclusive", "one replica has no standard error: give --replicas 2 or more"
     missing, (mean, error, rest) = int(np.sum(~np.isfinite(times))), censored_mean(times, end)
     if not missing:
-        verdict, why = with_reason(predicted, mean, error, allowance, controls, allowed(count), count)
+        found = Measurement("", predicted, mean, error, allowance, controls, "", sigmas=allowed(count))
+        verdict, why = with_reason(found, count)
         return verdict, f"the mean over replicas is {mean:.4g}" if verdict == "disagrees" else why
     told = f"{missing} of {count} replicas had not got there when the run ended, at {end:.4g}"
     least = float(np.mean(np.minimum(times, end)))

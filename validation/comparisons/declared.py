@@ -197,7 +197,7 @@ def _judged_of_sgd(one: Known, steps: np.ndarray, spacing: float, lost: np.ndarr
     error, allowance = float(steps.std(ddof=1) / np.sqrt(steps.size)), (one.high - one.low) / 2 + spacing
     wrong = {"half of the steps": one.value / 2, "twice as many": 2 * one.value}
     numbers = (one.low + one.high) / 2, float(steps.mean()), error, allowance
-    verdict, why = with_reason(*numbers, wrong, allowed(steps.size), steps.size)
+    verdict, why = with_reason(Measurement("", *numbers, wrong, "", sigmas=allowed(steps.size)), steps.size)
     return {"measured_stderr": error, "verdict": verdict, "reason": _interval(one, why)}
 
 
@@ -232,7 +232,7 @@ def _judged(one: Known, measured: float, end: float, spacing: float) -> Row:
         return {"verdict": "disagrees", "reason": f"not found by {end:.4g}"}
     centre, allowance = (one.low + one.high) / 2, (one.high - one.low) / 2 + spacing
     wrong = {"half the time": one.value / 2, "twice the time": 2 * one.value}
-    verdict, why = with_reason(centre, measured, 0.0, allowance, wrong)
+    verdict, why = with_reason(Measurement("", centre, measured, 0.0, allowance, wrong, ""))
     return {"verdict": verdict, "reason": _interval(one, why)}
 
 

@@ -20,6 +20,7 @@ from theory.quadratic.step import growth_shift, start_noise
 from validation.comparison import WITHIN, Case, Found, Row, judge_replicas, on_times, summary, with_reason
 from validation.comparisons.directions import FLOW, LARGEST_SHIFT, SGD, Runs, beside, directions_case, worst
 from validation.figures.stiefel import Curve, measured_and_theory
+from validation.judge.claim import Measurement
 from validation.statistics.standard_errors import mean_and_error
 
 #: Times at which the closed form is looked at for a first crossing, then refined.
@@ -152,7 +153,8 @@ def _judged(predicted: float, j: int, found: Found, runs: Runs, moved: Callable[
             "reason": f"the run ends at {runs.end:.4g}, before it must have been learned",
         }
     controls = {"half": predicted / 2, "double": 2 * predicted}
-    verdicts = [with_reason(predicted, float(found[FLOW].loss_time[j]), 0.0, _FLOW * predicted, controls)]
+    flow = Measurement("", predicted, float(found[FLOW].loss_time[j]), 0.0, _FLOW * predicted, controls, "")
+    verdicts = [with_reason(flow)]
     if sgd is not None:
         verdicts.append(_judge_sgd(predicted, j, times, moved(), runs.step_size * sgd.resolution, controls, runs.end))
     return row | worst(verdicts)
