@@ -411,6 +411,22 @@ def test_a_simulation_with_a_mistake_costs_one_line(
     assert len(re.findall(f"failed: rate=.*{said}", swept.out)) == 2
 
 
+@pytest.mark.parametrize(
+    ("new", "said"),
+    [
+        ('return str(("end",)) #', "the table of decay returns a str: return a Table"),
+        ('return Table(("end", "end"), ', "headers of a table have 'end' twice: give each column a name of its own"),
+    ],
+)
+def test_a_table_with_a_mistake_costs_one_line(new: str, said: str, command: Callable, tmp_path: Path) -> None:
+    """What was computed is kept."""
+    (tmp_path / "bad.py").write_text(OWN.replace('return Table(("end",), ', new))
+    ran = command("simulate", "decay", "--model", "bad.py", "--quiet")
+    assert (ran.code, ran.err.count("\n")) == (2, 1)
+    assert said in ran.err
+    assert len(list(tmp_path.glob("emergence-out/decay-*.nc"))) == 1
+
+
 def test_a_field_that_is_no_option_and_a_document_that_is_none_cost_one_line(refused: Callable, tmp_path: Path) -> None:
     (tmp_path / "bad.py").write_text(OWN.replace('option(1.0, Number(), "rate of the decay")', "1.0"))
     assert "field rate of its problem has no kind" in refused("predict", "--model", "bad.py")
