@@ -36,19 +36,19 @@ def _fitted(first: np.ndarray, second: np.ndarray, target: np.ndarray, radius: n
     return np.einsum("rmd,rm,d->r", first, second, target) > size**2 / 2
 
 
-@pytest.mark.slow_for(*(f"{case}-{seed}" for case in ("6-3-1.0-1", "8-12-4.0-1", "6-3-2.0-4") for seed in range(1, 5)))
+@pytest.mark.slow_for(*(f"{case}-{seed}" for case in ("10-6-1.0-1", "8-12-4.0-1", "6-3-2.0-4") for seed in range(1, 5)))
 @pytest.mark.parametrize("seed", range(5))
-@pytest.mark.parametrize(("dim", "width", "size", "batch"), [(6, 3, 1.0, 1), (8, 12, 4.0, 1), (6, 3, 2.0, 4)])
+@pytest.mark.parametrize(("dim", "width", "size", "batch"), [(10, 6, 1.0, 1), (8, 12, 4.0, 1), (6, 3, 2.0, 4)])
 def test_runs_are_lost_from_the_radius_at_which_the_flow_is(
     seed: int, dim: int, width: int, size: float, batch: int
 ) -> None:
-    """A tenth below that of the flow the same start is fitted, a tenth above it is lost: far below the collapse radius."""
+    """A 14th below that of the flow the same start is fitted, a 14th above it is lost: far below the collapse radius."""
     rng = np.random.default_rng(seed)
     first, second = rng.standard_normal((width, dim)) / dim**0.5, rng.standard_normal(width) / width**0.5
     target, collapse = size * np.eye(dim)[0], collapse_radius(size, dim, batch)
     edge = _edge(first, second, target, collapse, batch=batch)
     assert edge < 0.85 * collapse
-    radii = edge * np.array([0.9, 1.1])
+    radii = edge * np.array([0.93, 1.07])
     assert _fitted(np.stack([first, first]), np.stack([second, second]), target, radii, batch).tolist() == [True, False]
 
 
