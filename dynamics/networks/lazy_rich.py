@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+import scipy
 
 from dynamics.core.interrupted import Progress
 from dynamics.core.keys import stream_key
@@ -183,9 +184,10 @@ def lazy_rich(
             is, bit by bit, that of a run without interruption.
 
     Raises: `InputError` if there are fewer images than asked for, a checkpoint is damaged or of another run, or η is
-    beyond the stability bound 2nc/λ_max of the linearised network.
+    beyond the stability bound 2nc/λ_max of a replica's linearised network.
     """
     problem, flips = _problem(images, experiment)
+    _check_step_size(problem, experiment)
     about = {name: value for name, value in asdict(experiment).items() if name != "replicas"}
     kept = _Kept(folder, resume, about | {"data": fingerprint(images)})
     runs = []
@@ -217,16 +219,11 @@ def _replica(
     problem: _Problem, flips: LabelFlips, experiment: LazyRich, replica: int, kept: _Kept
 ) -> tuple[dict[str, np.ndarray], dict[str, End]]:
     """Every arm of one replica: recorded quantities (arm, …) and the ends."""
-    draw_key, flip_key = (
-        jax.random.fold_in(stream_key(experiment.seed, "lazy to rich", purpose), replica)
-        for purpose in ("start", "flips")
-    )
+    network, kernel = _drawn(problem, experiment, replica)
     classes = problem.one_hot.shape[1]
-    network = draw_network(draw_key, problem.train.shape[1], experiment.hidden, classes, jnp.dtype(problem.train.dtype))
-    kernel = tangent_kernel(network, problem.train, problem.train)
     initial, one_hot = np.asarray(outputs(network, problem.train)), np.asarray(problem.one_hot)
     clean = modes(np.asarray(kernel), initial, one_hot, LabelFlips(0.0, classes))
-    _check_step_size(experiment.step_size, clean)
+    flip_key = _key(experiment, replica, "flips")
     marks, recorded, ends = _marks(experiment), [], {}
     for arm in experiment.arms:
         record, state = _arm(problem, flips, experiment, arm, replica, _Start(network, kernel, flip_key), kept)
@@ -246,10 +243,31 @@ def _replica(
     return {name: np.stack([r[name] for r in recorded]) for name in recorded[0]}, ends
 
 
-def _check_step_size(step_size: float, found: Modes) -> None:
-    bound = 2 / float(found.multiplier.max())
-    if step_size >= bound:
-        raise InputError(f"step size is {step_size:g}: the linearised network is stable below {bound:.4g}: lower it")
+def _key(experiment: LazyRich, replica: int, purpose: str) -> jax.Array:
+    return jax.random.fold_in(stream_key(experiment.seed, "lazy to rich", purpose), replica)
+
+
+def _drawn(problem: _Problem, experiment: LazyRich, replica: int) -> tuple[FullyConnected, jax.Array]:
+    """A replica's network at its initialisation, and its tangent kernel."""
+    (inputs, classes), dtype = (problem.train.shape[1], problem.one_hot.shape[1]), jnp.dtype(problem.train.dtype)
+    network = draw_network(_key(experiment, replica, "start"), inputs, experiment.hidden, classes, dtype)
+    return network, tangent_kernel(network, problem.train, problem.train)
+
+
+def _check_step_size(problem: _Problem, experiment: LazyRich) -> None:
+    """Of all replicas, before the first one runs."""
+    kernels = (_drawn(problem, experiment, replica)[1] for replica in range(experiment.replicas))
+    bound = 2 * problem.one_hot.size / max(_largest(np.asarray(kernel, dtype=float)) for kernel in kernels)
+    if experiment.step_size >= bound:
+        raise InputError(
+            f"step size is {experiment.step_size:g}: the linearised networks are stable below {bound:.4g}: lower it"
+        )
+
+
+def _largest(kernel: np.ndarray) -> float:
+    """The largest eigenvalue."""
+    last = len(kernel) - 1
+    return float(scipy.linalg.eigh(kernel, eigvals_only=True, subset_by_index=[last, last])[0])
 
 
 def _marks(experiment: LazyRich) -> np.ndarray:

@@ -102,11 +102,18 @@ def train(
     Args:
         resume: continue from `path` if it is there; without it a file at `path` is overwritten.
 
-    Raises: `InputError` if a batch is larger than the training set, or the checkpoint is damaged, of another run, or of more
+    Raises: `InputError` if a batch is larger than the training set, or one image that the last stage has one pixel of (minus
+    its mean that is 0, whatever is seen), or the checkpoint is damaged, of another run, or of more
     epochs than asked for.
     """
     if training.batch > len(images.train):
         raise InputError(f"batch is {training.batch}, but there are {len(images.train)} training images: lower it")
+    shrink = 2 ** (len(training.widths) - 1)
+    if training.batch == 1 and max(images.shape[:2]) <= shrink:
+        raise InputError(
+            f"batch is 1, and the last of {len(training.widths)} stages has 1 pixel, which normalisation makes 0: "
+            "give a larger batch or fewer widths"
+        )
     about = _about(images, training)
     data = _Data.of(images, training)
     start_key, key = (stream_key(training.seed, "network training", purpose) for purpose in ("start", "epochs"))

@@ -99,6 +99,8 @@ def _accuracies(_: Resolved, run: Run) -> Table:
 def _pruning(resolved: Resolved, progress: Progress | None, folder: "Path | None") -> Run:
     from dynamics.networks import prune_networks
 
+    if len(resolved.values["widths"]) == 1:
+        refuse("--widths holds one stage, which pruning leaves as it is: give two or more")
     compared = _compared(resolved, progress, folder)
     pruned = prune_networks(resolved.images, _comparison(resolved.values), compared)
     return Run(pruned, compared.diverged, compared.networks)

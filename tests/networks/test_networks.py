@@ -3,6 +3,7 @@
 import json
 import os
 import pickle
+import re
 import signal
 import subprocess
 import sys
@@ -236,6 +237,18 @@ def test_lazy_rich_arms_share_the_start_and_resume_bit_by_bit(
 def test_too_large_a_step_is_refused_with_the_bound(toy: ImageSet) -> None:
     with pytest.raises(InputError, match=r"stable below"):
         lazy_rich(toy, LazyRich(images=4, hidden=8, step_size=50.0, steps=10, replicas=1))
+
+
+def test_a_step_just_below_the_bound_that_is_said_is_one_for_all_replicas(toy: ImageSet) -> None:
+    """Initial kernels of few neurons differ by tens of per cent: the bound is the least, said before a replica has run."""
+    experiment, told = LazyRich(images=4, hidden=8, step_size=50.0, steps=3, replicas=9, saves=1), []
+    with pytest.raises(InputError, match=r"stable below ([\d.]+)") as refusal:
+        lazy_rich(toy, experiment, progress=lambda _, text: told.append(text))
+    assert not told
+    bound = float(re.search(r"below ([\d.]+)", str(refusal.value))[1])
+    ends = lazy_rich(toy, replace(experiment, step_size=0.999 * bound)).ends
+    # Bounds by the kernels' own modes; four digits of it are printed.
+    assert bound == pytest.approx(min(2 / end[CLEAN].modes.multiplier.max() for end in ends), rel=1e-3)
 
 
 # ------------------------------------------------------------------------ training
@@ -520,6 +533,15 @@ def test_checkpoints_of_other_runs_and_damaged_ones_are_refused(toy: ImageSet, t
 def test_bad_training_is_refused(bad: dict, toy: ImageSet) -> None:
     with pytest.raises(InputError, match=next(iter(bad)).split("_")[0]):
         train(toy, replace(TINY, **bad))
+
+
+def test_a_batch_of_one_value_has_no_variance(toy: ImageSet) -> None:
+    """4 × 4 images have one pixel in a third stage: less its own mean that is 0, and nothing of the image is left."""
+    one = replace(TINY, batch=1, epochs=1, widths=(3, 4, 4))
+    with pytest.raises(InputError, match="batch is 1, and the last of 3 stages has 1 pixel"):
+        train(toy, one)
+    assert not train(toy.first(4, 4), replace(one, batch=2)).diverged
+    assert not train(toy.first(4, 4), replace(one, widths=(3, 4))).diverged
 
 
 # ------------------------------------------------------------------------ merging

@@ -44,6 +44,7 @@ def test_pruning_reuses_what_was_trained(run: Callable, tmp_path: Path) -> None:
         (["online-sgd", "--hidden", "3"], "--hidden is given, but simulate online-sgd"),
         (["lazy-rich", "--flip-probability", "0.1", "0.2"], "unrecognized arguments: 0.2"),
         (["lazy-rich", "--flip-probability", "1.5"], "--flip-probability is 1.5: give"),
+        (["pruning", "--widths", "8"], "--widths holds one stage, which pruning leaves as it is: give two or more"),
         (["pruning", "--widths", "2.5"], "--widths is ['2.5']"),
         (["lazy-rich", "--data", "nowhere"], "'nowhere', which is no folder"),
     ],
