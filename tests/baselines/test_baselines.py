@@ -32,7 +32,7 @@ from theory.baselines.correlation import (
     win_probabilities,
 )
 from theory.baselines.kernel_ridge import Kernel, KernelRidge
-from theory.baselines.sample_pairs import pairs
+from theory.baselines.sample_pairs import conditions, pairs
 from theory.baselines.toy import Toy
 from theory.baselines.toy import derivation as toy_derivation
 from theory.core import hermite
@@ -620,6 +620,26 @@ def test_kernel_ridge_says_where_its_mean_is_off(
     off, error = run.risk.mean() / problem.risk(samples) - 1, run.risk.std() / problem.risk(samples) / np.sqrt(300)
     assert bool(run.dataset.predicted_valid[0]) == holds == (abs(off) < 0.1)
     assert abs(abs(off) - 0.1) > 2 * error  # the runs do say it
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_one_sample_is_fitted_exactly(seed: int) -> None:
+    """α = f*(x)/(k(1) + λ), its error against points of the sphere: the equivalent is 21 % high."""
+    dim, ridge, count = 4, 0.02, 60_000
+    problem = KernelRidge(
+        Activation.parse("0.447*h2+0.637*h4"),
+        Teacher.of([1.0, 1.0, 1.0], dim),
+        Kernel.parse("1.4*h0+0.2*h1+0.9*h3"),
+        ridge,
+    )
+    x, fresh = np.random.default_rng(seed).standard_normal((2, count, dim))
+    x, fresh = (y / np.linalg.norm(y, axis=1, keepdims=True) for y in (x, fresh))
+    target = lambda y: [0.447, 0.637] @ hermite.values(np.sqrt(dim) * y[:, :3], 4)[2::2].sum(axis=2) / 3**0.5  # noqa: E731
+    k = lambda s: 1.96 + 0.04 * s + 0.81 * s**3  # noqa: E731
+    risk = (target(fresh) - k(np.sum(x * fresh, axis=1)) * target(x) / (k(1.0) + ridge)) ** 2
+    assert problem.risk(1) == pytest.approx(risk.mean(), abs=4 * risk.std() / np.sqrt(count))
+    assert problem.risk(1 + 1e-9) > 1.2 * problem.risk(1) > 1.2 * 40 * risk.std() / np.sqrt(count)
+    assert not conditions(problem, 1)
 
 
 @pytest.mark.parametrize("kernel", ["relu", "h1+h2"])

@@ -167,11 +167,16 @@ class KernelRidge:
     def risk(self, samples: float) -> float:
         r"""Predicted mean squared error $E\|\hat f-f_*\|^2$ (twice the toolkit's loss).
 
+        Of one sample it is exact: $\hat f=f_*(x)K(x,\cdot)/s$, $s=k(1)+\lambda$, leaves
+        $\sum_kF_k^2(1-2\xi_k/s)+E f_*^2\sum_k\xi_kw_k/s^2$ (derived).
         The mean over training sets lies above it: where samples are many beside what is learned by some 1/n, or 8/n where half
         of the last degree is (measured in d = 8 and 12; docs/baselines.md); else by what `theory.baselines.sample_pairs` says.
         """
         kappa = self.resolution(samples)
         xi = self.eigenvalues
+        if samples == 1:
+            share = xi / (self.kernel.trace + self.ridge)
+            return float(self.energies @ (1 - 2 * share) + self.total * (share @ (share * self.multiplicities)))
         degrees_of_freedom = float(np.sum(self.multiplicities * (xi / (xi + kappa)) ** 2))
         bias = float(np.sum(self.energies * (kappa / (xi + kappa)) ** 2))
         return bias / (1 - degrees_of_freedom / samples)
