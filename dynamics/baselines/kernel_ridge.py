@@ -120,7 +120,7 @@ def _dataset(problem: KernelRidge, sizes: list[int], risk: np.ndarray, seed: int
     return xr.Dataset(
         {
             "risk": variable(("replica", "samples"), risk, "population mean squared error of the fit"),
-            "predicted": variable("samples", [problem.risk(n) for n in sizes], "deterministic equivalent, of one sample exact"),
+            "predicted": variable("samples", [problem.risk(n) for n in sizes], "deterministic equivalent (exact for n = 1)"),
             "predicted_valid": variable(
                 "samples",
                 [float(all(one.holds for one in conditions(problem, n))) for n in sizes],

@@ -607,6 +607,8 @@ def test_pairs_are_what_the_equivalent_leaves_out_of_many_samples() -> None:
         ("h1", "exp", 6, 60, False),
         ("h3", "h1+h2+h3", 4, 47, False),
         ("h3", "h1+h2", 5, 24, False),
+        ("h4", "h1+h2+h3", 3, 45, False),
+        ("h5", "h1+h3+h4", 3, 72, False),
         ("h1", "exp", 24, 48, True),
         ("h3", "exp", 8, 60, True),
         ("h2", "h1", 20, 60, True),
@@ -620,6 +622,15 @@ def test_kernel_ridge_says_where_its_mean_is_off(
     off, error = run.risk.mean() / problem.risk(samples) - 1, run.risk.std() / problem.risk(samples) / np.sqrt(300)
     assert bool(run.dataset.predicted_valid[0]) == holds == (abs(off) < 0.1)
     assert abs(abs(off) - 0.1) > 2 * error  # the runs do say it
+
+
+def test_pairs_move_the_risk_of_what_is_not_learned() -> None:
+    """h4 by a kernel of degrees 0 and 2, N = 6 harmonics, all learned of 60 samples: higher orders are some ϱ = N/n of it."""
+    problem, samples = KernelRidge(H4, Teacher.of([1.0], 3), Kernel.parse("h2"), 1e-6), 60
+    moved = kernel_ridge(problem, [samples], replicas=6000, seed=1).risk[:, 0] / problem.risk(samples) - 1
+    value, error = pairs(problem, samples).value, moved.std() / np.sqrt(moved.size)
+    assert moved.mean() == pytest.approx(value, abs=4 * error + 3 * 0.1 * value)
+    assert moved.mean() > 5 * error
 
 
 @pytest.mark.parametrize("seed", [0, 1])
