@@ -14,11 +14,9 @@ Where all is learned and samples are many that is $5E[g^3Q_k]/n^2$; of a target 
 besides is −3/n of the former. Nested products between the pairs make it larger by about $(1-\varrho)^{-1}$ (measured,
 not derived), which is in `pairs`: in 249 random regressions (d = 3 to 12, n = 3 to 126, kernels and targets of one to three
 degrees, exp, relu and erf, 250 to 1500 training sets each) the mean is above the risk by `pairs` to .03 (standard deviation)
-where that is below .07; higher orders add up from there on. All 36 that are off by a tenth and 1.5 of their errors are above .07,
-and 20 of the 207 that are within a tenth by an error.
+where that is below .07; higher orders add up from there on. All 36 that are off by a tenth and 1.5 of their errors are above
+.07, and 20 of the 207 that are within a tenth by an error.
 """
-
-import numpy as np
 
 from theory.baselines import gegenbauer
 from theory.baselines.kernel_ridge import DEGREES, KernelRidge
@@ -27,13 +25,13 @@ from theory.prediction.validity import Condition
 #: Share of the risk that pairs may add to it.
 MOST = 0.07
 _SENTENCE = (
-    "pairs: samples that are near to one another, which the equivalent leaves out, change it by {:.2g} of it to leading order: "
+    "pairs: samples that are near to one another, which the equivalent leaves out, move it by {:.2g} of it to leading order: "
     "the mean may be far above"
 )
 
 
 def conditions(problem: KernelRidge, samples: float) -> tuple[Condition, ...]:
-    """What must hold for `KernelRidge.risk` to be within some tenth of the mean over training sets (of one sample: nothing)."""
+    """What must hold for `KernelRidge.risk` to be within some tenth of the mean over training sets (one sample: nothing)."""
     return () if samples == 1 else (pairs(problem, samples),)
 
 
