@@ -624,6 +624,7 @@ def test_kernel_ridge_says_where_its_mean_is_off(
     assert abs(abs(off) - 0.1) > 2 * error  # the runs do say it
 
 
+@pytest.mark.slow
 def test_pairs_move_the_risk_of_what_is_not_learned() -> None:
     """h4 by a kernel of degrees 0 and 2, N = 6 harmonics, all learned of 60 samples: higher orders are some ϱ = N/n of it."""
     problem, samples = KernelRidge(H4, Teacher.of([1.0], 3), Kernel.parse("h2"), 1e-6), 60

@@ -241,7 +241,7 @@ def test_too_large_a_step_is_refused_with_the_bound(toy: ImageSet) -> None:
 
 def test_a_step_just_below_the_bound_that_is_said_is_one_for_all_replicas(toy: ImageSet) -> None:
     """Initial kernels of few neurons differ by tens of per cent: the bound is the least, said before a replica has run."""
-    experiment, told = LazyRich(images=4, hidden=8, step_size=50.0, steps=3, replicas=9, saves=1), []
+    experiment, told = LazyRich(images=4, hidden=8, step_size=50.0, steps=3, replicas=4, saves=1), []
     with pytest.raises(InputError, match=r"stable below ([\d.]+)") as refusal:
         lazy_rich(toy, experiment, progress=lambda _, text: told.append(text))
     assert not told
