@@ -25,6 +25,12 @@ PREDICTED = (*_PHASES, "half_steps", "onset_steps")
 CURVES = ("frobenius2", "second_norm2", "alignment")
 #: Starts whose loss to SAM is computed, and samples that are as good as all.
 _STARTS, _MANY = 16, 10**6
+#: Points a dimension up to which single samples have the collapse radius of their set, which is within 6 % of that of fresh
+#: ones beyond; numbers of a set of more points than dimensions, for which it takes seconds.
+_FEW, _LARGEST_SET = 5, 2500
+#: Points a dimension from which a set collapses as fresh samples do; the share of that radius from which one of fewer may
+#: (measured: batches of 2 and more in d = 5 and 20, n from d/4 to 5d, from .78 to 1.1 of it; single samples in d = 40 .78).
+_ENOUGH, _FIRST_LOST = 10, 0.8
 #: Share of the labels that is zero to the eye.
 _SHARE = 0.01
 
@@ -146,8 +152,8 @@ def resolve(problem: LinearProblem, simulation: Simulation | None = None) -> Res
     determined = not classes and (not problem.train_size or problem.train_size > problem.dim)
     limited = what != "oscillation" and (determined or problem.full_batch)
     limit = _limit(problem, task, start) if limited else None
-    warnings = _excesses(problem, limit, what)
-    if what == "sam" and determined and not problem.linearised:
+    warnings = _excesses(problem, task, limit, what)
+    if what == "sam" and not problem.linearised:
         warnings += _lost(problem, task, start)
     phases = None
     stable = limit is not None and problem.step_size < limit
@@ -205,7 +211,7 @@ def _limit(problem: LinearProblem, task: "theory.LinearTask", start: "theory.Lin
     return stability_limit(geometry, gram, 1.0, problem.batch)
 
 
-def _excesses(problem: LinearProblem, limit: float | None, what: str) -> list[str]:
+def _excesses(problem: LinearProblem, task: "theory.LinearTask", limit: float | None, what: str) -> list[str]:
     """Warnings for what lies beyond a limit and is allowed; a refusal if it is not."""
     from theory.linear.sam_fate import share_left
 
@@ -214,7 +220,7 @@ def _excesses(problem: LinearProblem, limit: float | None, what: str) -> list[st
         text = f"step-size is {problem.step_size:g}, beyond the least-squares stability limit {limit:.3g}"
         found.append((text, "lower it" if problem.full_batch else "lower it, raise batch"))
     if what == "sam" and not problem.linearised:
-        critical = _critical(problem)
+        critical = _critical(problem, task)
         if problem.sam_radius >= critical:
             text = f"sam-radius is {problem.sam_radius:g}: from {critical:.3g} on SAM collapses the network to zero"
             share = share_left(problem.sam_radius, critical)
@@ -229,11 +235,35 @@ def _excesses(problem: LinearProblem, limit: float | None, what: str) -> list[st
     return [text for text, _ in found]
 
 
-def _critical(problem: LinearProblem) -> float:
-    """The radius from which SAM collapses the network; of the whole training set as of many samples."""
-    from theory.linear.sam import collapse_radius
+def _critical(problem: LinearProblem, task: "theory.LinearTask") -> float:
+    """The radius from which SAM collapses the network: of single samples of few points that of the set; of the whole training
+    set as of many samples.
+    """
+    import numpy as np
 
-    return collapse_radius(problem.target_norm, problem.dim, _samples(problem))
+    from theory.linear.sam import collapse_radius
+    from theory.linear.sam_set import set_collapse_radius
+
+    if _has_own(problem):
+        assert task.inputs is not None
+        return set_collapse_radius(task.inputs, task.target)
+    seen = _seen(task)
+    return collapse_radius(float(np.linalg.norm(seen @ task.target)), len(seen), _samples(problem))
+
+
+def _has_own(problem: LinearProblem) -> bool:
+    """Whether the collapse radius is that of the training set itself."""
+    few = problem.train_size <= problem.dim or problem.train_size * problem.dim <= _LARGEST_SET
+    return _samples(problem) == 1 and 0 < problem.train_size <= _FEW * problem.dim and few
+
+
+def _seen(task: "theory.LinearTask") -> Any:
+    """Directions (rows) that inputs have: those that a training set spans. Nothing else of a start moves, nor of θ*."""
+    import numpy as np
+
+    if task.inputs is None or len(task.inputs) >= task.dim:
+        return np.eye(task.dim)
+    return np.linalg.svd(task.inputs, full_matrices=False)[2]
 
 
 def _samples(problem: LinearProblem) -> int:
@@ -245,19 +275,24 @@ def _lost(problem: LinearProblem, task: "theory.LinearTask", start: "theory.Line
     """Warnings of what SAM takes to zero below the radius from which it does so to all: starts, and fits by large steps."""
     from theory.linear.sam_fate import fits, lasting_radius
 
-    radius, critical = problem.sam_radius, _critical(problem)
+    radius, critical, seen = problem.sam_radius, _critical(problem, task), _seen(task)
     if radius >= critical:
         return []
     starts = list(zip(start.first, start.second, strict=True))[:_STARTS]
-    inputs = task.inputs if problem.full_batch else None
-    lost = sum(fits(W, a, task.target, radius, batch=problem.batch, inputs=inputs) is False for W, a in starts)
-    lasting = lasting_radius(critical, problem.step_size, problem.target_norm, _samples(problem))
+    inputs = task.inputs @ seen.T if problem.full_batch and task.inputs is not None else None
+    target = seen @ task.target
+    lost = sum(fits(W @ seen.T, a, target, radius, batch=problem.batch, inputs=inputs) is False for W, a in starts)
+    lasting = lasting_radius(critical, problem.step_size, float((target @ target) ** 0.5), _samples(problem))
     found = []
     if lost:
         text = f"SAM takes {lost} of {len(starts)} starts to zero before they fit the labels, lower it or raise student-width"
         found.append(f"sam-radius is {radius:g}: {text}")
     if radius >= lasting:
         text = f"from about {lasting:.2g} on steps of this size lose what is fitted, lower it or step-size"
+        found.append(f"sam-radius is {radius:g}: {text}")
+    few = 0 < problem.train_size < _ENOUGH * problem.dim and not _has_own(problem)
+    if few and radius >= _FIRST_LOST * critical:
+        text = f"with so few training points it may collapse from about {_FIRST_LOST * critical:.2g} on, lower it"
         found.append(f"sam-radius is {radius:g}: {text}")
     return found
 

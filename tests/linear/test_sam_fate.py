@@ -6,6 +6,7 @@ import pytest
 from theory import InputError
 from theory.linear.sam import collapse_radius
 from theory.linear.sam_fate import fits, lasting_radius, share_left
+from theory.linear.sam_set import set_collapse_radius
 
 
 def _edge(first: np.ndarray, second: np.ndarray, target: np.ndarray, top: float, **steps: int) -> float:
@@ -138,3 +139,50 @@ def test_the_whole_training_set_has_a_collapse_radius(run):
     for radius, code in (("1.9", 0), ("2.1", 2)):
         found, _, err = run("simulate", "sam", *options, "--sam-radius", radius)
         assert (found, "from 2 on SAM collapses the network to zero" in err) == (code, code == 2)
+
+
+@pytest.mark.parametrize(("dim", "count"), [(6, 2), (8, 4), (6, 9)])
+@pytest.mark.parametrize("seed", range(2))
+def test_single_samples_of_a_set_are_lost_from_its_own_radius_on(dim: int, count: int, seed: int) -> None:
+    """An aligned neuron near its labels: held a tenth below, lost a fifth above (a label that goes first leaves others)."""
+    rng = np.random.default_rng(seed)
+    inputs, target = rng.standard_normal((count, dim)), rng.standard_normal(dim)
+    critical = set_collapse_radius(inputs, target)
+    theta = np.linalg.pinv(inputs) @ (inputs @ target)
+    size, radii = np.linalg.norm(theta), critical * np.array([0.9, 1.2])
+    w, a = np.stack([theta, theta]) / size**0.5 * 1.4, np.full(2, 0.95 * size**0.5 / 1.4)
+    step_size = 1e-3 / size
+    for _ in range(40_000):
+        x = inputs[rng.integers(count, size=2)]
+
+        def gradient(w: np.ndarray, a: np.ndarray, x: np.ndarray = x) -> tuple[np.ndarray, np.ndarray]:
+            seen = np.sum(x * w, axis=1)
+            slope = a * seen - x @ target
+            return (slope * a)[:, None] * x, slope * seen
+
+        up, turn = gradient(w, a)
+        reach = radii / np.sqrt(np.sum(up**2, axis=1) + turn**2)
+        up, turn = gradient(w + reach[:, None] * up, a + reach * turn)
+        w, a = w - step_size * up, a - step_size * turn
+    share = a * (w @ theta) / size**2
+    assert share[0] > 0.9
+    assert share[1] < 0.5
+
+
+def test_one_point_is_one_dimension() -> None:
+    r"""Along its input θ* has one number, so that $\rho_c=\sqrt{2|\langle\theta^*,\hat x\rangle|}$, as of whole batches."""
+    inputs, target = np.array([[3.0, 4.0]]), np.array([0.5, 0.0])
+    assert set_collapse_radius(inputs, target) == pytest.approx((2 * 0.3) ** 0.5, rel=2e-3)
+    with pytest.raises(InputError, match="across all 1 inputs"):
+        set_collapse_radius(inputs, np.array([4.0, -3.0]))
+
+
+def test_the_command_knows_the_span_of_few_points(run):
+    """Of 5 points in 20 dimensions: starts that are lost, and a radius of the part of θ* that they see."""
+    options = ["simulate", "sam", "--train-size", "5", "--steps", "20", "--replicas", "4", "--student-width"]
+    code, _, err = run(*options, "2", "--sam-radius", "0.3")
+    assert (code, "SAM takes 4 of 4 starts to zero" in err) == (0, True)
+    code, _, err = run(*options, "60", "--sam-radius", "0.4")
+    assert (code, "from 0.361 on SAM collapses the network to zero" in err) == (2, True)
+    code, _, err = run(*options, "60", "--sam-radius", "0.75", "--full-batch")
+    assert (code, "with so few training points it may collapse from about" in err) == (0, True)
