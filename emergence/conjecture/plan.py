@@ -1,7 +1,8 @@
 """Before the data: how many runs tell a conjecture from its nearest rival, how long they take here, where it is hopeless.
 
 The runs of a pilot have seeds of their own stream; they are thrown away, but for the scatter between runs. As a pilot's
-scatter is itself uncertain, its upper limit at 80 % is planned with.
+scatter is itself uncertain, its upper limit at 80 % of normal numbers is planned with (of skewed ones at 60 to 70 %).
+How sure a spread is 16 runs do not tell: its error is that of times of escape at least. That of a share is known before.
 """
 
 import math
@@ -26,6 +27,11 @@ if TYPE_CHECKING:
 
 #: Independent runs of a pilot.
 PILOT = 16
+#: How far towards the rival a share is that is off by as much as the power allows, whose error counts then; and of a share of
+#: all or none, whose error is one count, of how many it is one: at least so many over the rival's distance.
+_TOWARDS, _COUNTS = 0.3, 4
+#: Standard deviation √((κ − 1)/4) of ln of a spread, over √n: by Gumbel's law of times of escape, κ = 27/5, at least.
+_GUMBEL = math.sqrt(1.1)
 #: Sizes are doubled so often in search of one at which a rival is told.
 _DOUBLINGS = 20
 
@@ -140,8 +146,13 @@ def _planned(conjecture: Conjecture, row: Row, count: int, have: int) -> Planned
     pilot = centred(row)
     own = _on_its_problems(conjecture, row) or pilot
     rival, distance = nearest(own)
-    n = row.measured.size
+    n, alone = row.measured.size, row.total == row.measured.size
     deviation = power.upper_deviation(pilot.beside(pilot.rivals[rival]) * math.sqrt(n), n)
+    if row.quantity.kind == "share" and alone and 0 <= own.predicted <= 1:
+        rejected = own.predicted + _TOWARDS * (own.rivals[rival] - own.predicted)
+        deviation = math.sqrt(max(*(x * (1 - x) for x in (own.predicted, rejected)), distance / _COUNTS))
+    elif row.quantity.kind == "spread" and alone and pilot.of_log:
+        deviation = max(deviation, replace(pilot, estimate=pilot.predicted, of_log=_GUMBEL).beside(pilot.rivals[rival]))
     if np.all(row.predicted != 0) and pilot.predicted != 0:  # in proportion, where runs are compared in proportion
         deviation *= abs(own.predicted / pilot.predicted)
     rate = conjecture.false_alarms / count

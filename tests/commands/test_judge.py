@@ -1083,6 +1083,51 @@ def test_a_plan_keeps_its_promise(tmp_path: Path) -> None:
     )
 
 
+class Drawn(Runs):
+    """Runs whose numbers are drawn from a law."""
+
+    def __init__(self, law: Callable[[np.random.Generator, int], np.ndarray], seed: int) -> None:
+        super().__init__(seconds=[1.0, 1.0])  # (of no run: none is timed again)
+        self.law, self.rng = law, np.random.default_rng(seed)
+
+    def of(self, conjecture: Conjecture, points: Any) -> list[Any]:
+        numbers = [self.law(self.rng, point.problem.replicas) for point in points]
+        return [xr.Dataset({"x": ("replica", x)}, coords={"replica": np.arange(x.size)}) for x in numbers]
+
+    def part(self, *_: Any) -> "Drawn":
+        return self
+
+
+def test_the_plan_of_a_share_does_not_hang_on_the_pilot(tmp_path: Path) -> None:
+    """The error of a share is known before: the same number for every pilot, and of 60 judgements at it nine of ten reject."""
+    changed = {"quantity": {"measure": "share", "of": "x"}, "predict": {"formula": "0.95"}, "rivals": {"less": "0.8"}}
+    asked = noise(tmp_path, **changed, judge={"false-alarm-rate": 0.001, "power": 0.9})
+
+    def law(rng: np.random.Generator, count: int) -> np.ndarray:
+        return np.where(rng.random(count) < 0.95, 1.0, np.inf)
+
+    runs = {plan(asked, Drawn(law, seed)).rows[0].runs for seed in range(4)}
+    assert len(runs) == 1
+    replicas = runs.pop()
+    found = [verdict(replace(asked, replicas=replicas), Drawn(law, seed)) for seed in range(60)]
+    assert sum(one.controls[0].rejected for one in found) >= stats.binom.ppf(0.001, len(found), 0.9)
+    assert sum(one.used > 1 for one in found) <= 2
+
+
+def test_the_plan_of_a_spread_keeps_its_promise_for_times_of_escape(tmp_path: Path) -> None:
+    r"""Of Gumbel's law ln of a spread has the deviation $\sqrt{(\kappa-1)/4n}$, κ = 27/5; a pilot of 16 hardly knows that."""
+    changed = {"quantity": {"measure": "spread", "of": "x"}, "predict": {"formula": "1"}, "rivals": {"more": "1.3"}}
+    asked = noise(tmp_path, **changed, judge={"false-alarm-rate": 0.001, "power": 0.9})
+
+    def law(rng: np.random.Generator, count: int) -> np.ndarray:
+        return 6**0.5 / np.pi * rng.gumbel(size=count)
+
+    for seed in range(12):
+        (row,) = plan(asked, Drawn(law, seed)).rows
+        assert row.runs is not None
+        assert power.power(row.runs, math.log(1.3), 0.0, 1.1**0.5, 0.001) >= 0.9
+
+
 def test_pilot_and_calibration_pass_over_starts_of_which_theory_says_nothing() -> None:
     """Of a lone row and h3 every other start leans away from the direction, and has no half time."""
     problem = {"model": "additive", "activation": "h3", "dim": 16, "teacher-width": 1, "student-width": 1}
