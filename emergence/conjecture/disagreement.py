@@ -1,5 +1,6 @@
 """What a disagreement looks like: a factor, an exponent or a trend; what is known to do that; the smallest problem with it."""
 
+import itertools
 import math
 import re
 import time
@@ -31,7 +32,8 @@ CONVENTIONS = {
     1 / math.log(10): "1/ln 10: ln in place of log10 does that",
     1 / math.sqrt(2): "1/√2: h2 in place of z²−1, or a squared norm in place of its root, does that",
 }
-#: A power is told from a factor if it is so many standard errors from 0, and leaves at most this share of the scatter.
+#: A power is told from a factor if it is so many standard errors from 0, and leaves at most this share of the scatter (two of
+#: them a quarter of it: they fit more of what is none).
 _CLEAR, _LEFT = 4.0, 0.5
 #: A power below this beside a factor is what finite size leaves of the right one; the factor is what is wrong.
 _SLIGHT = 0.1
@@ -72,29 +74,45 @@ def shape(conjecture: Conjecture, rows: Sequence[Row]) -> Shape | None:
     logs = np.log(ratios)
     clusters = _clusters(rows)
     factor, scatter = float(np.exp(np.mean(logs))), float(np.std(logs))
-    best: tuple[float, str, float, float] | None = None
-    for name, x in _varying(conjecture, rows):
-        try:
-            line = regress(x[:, None], logs, clusters)
-        except InputError:  # too few runs tell a power
-            continue
-        power, error = float(line.slopes[0]), float(line.stderr[0])
-        left = float(np.std(logs - power * x))
-        if abs(power) > _CLEAR * error and left <= _LEFT * scatter and (best is None or left < best[0]):
-            best = left, name, power, error
-    grows = ""
-    constant = scatter <= max(0.1, abs(math.log(factor)) / 4)
-    if best is not None:
-        _, name, power, error = best
-        grows = f"grows as {name}^{power:.3g} (±{error:.1g})"
-        if not constant or abs(power) >= _SLIGHT:
-            return Shape(f"an exponent: measured/predicted {grows}", factor, name, power)
+    varying = list(_varying(conjecture, rows))
+    left, best = _powers(varying, logs, clusters, 1)
+    if left > _SLIGHT:
+        least, two = _powers(varying, logs, clusters, 2)
+        best = two if least <= _LEFT / 2 * left else best
+    constant = scatter <= max(0.1, abs(math.log(factor)) / 4) and len(best) < 2
+    grows = " ".join(f"{name}^{power:.3g} (±{error:.1g})" for name, power, error in best)
+    if best and (not constant or abs(best[0][1]) >= _SLIGHT):
+        words = f"an exponent: measured/predicted grows as {grows}"
+        return Shape(words.replace("an exponent", "exponents") if len(best) > 1 else words, factor, *best[0][:2])
+    ends = f"{ratios.min():.3g} to {ratios.max():.3g}"
     if constant:
         error = factor * _error_of_mean(logs, clusters)
         words = f"a constant factor: measured/predicted = {factor:.4g} (±{error:.1g})"
-        return Shape(f"{words}, and {grows}" if grows else words, factor)
-    ends = f"{ratios.min():.3g} to {ratios.max():.3g}"
-    return Shape(f"a trend, or scatter, that no power of one symbol explains: measured/predicted from {ends}", factor)
+        words = words if scatter <= 0.1 else f"{words.replace('a constant', 'a')}, of runs from {ends}"
+        return Shape(f"{words}, and grows as {grows}" if grows else words, factor)
+    return Shape(f"a trend, or scatter, that no powers of two symbols explain: measured/predicted from {ends}", factor)
+
+
+def _powers(
+    varying: Sequence[tuple[str, np.ndarray]], logs: np.ndarray, clusters: np.ndarray, count: int
+) -> tuple[float, list[tuple[str, float, float]]]:
+    """What is left of the scatter by powers of `count` symbols that leave least: symbol, power and its error of each.
+
+    All of it, and none, where not all are clear, or too much is left.
+    """
+    least, found = float(np.std(logs)), list[tuple[str, float, float]]()
+    most = _LEFT / count**2 * least
+    for chosen in itertools.combinations(varying, count):
+        x = np.stack([column for _, column in chosen], axis=1)
+        try:
+            line = regress(x, logs, clusters)
+        except InputError:  # too few runs tell a power
+            continue
+        left = float(np.std(logs - x @ line.slopes))
+        if left <= most and left < least and np.all(np.abs(line.slopes) > _CLEAR * line.stderr):
+            names = [name for name, _ in chosen]
+            least, found = left, list(zip(names, line.slopes.tolist(), line.stderr.tolist(), strict=True))
+    return least, found
 
 
 def _exponent(rows: Sequence[Row]) -> Shape | None:

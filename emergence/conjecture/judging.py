@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 _FAR = 10.0
 #: Standard errors outside the allowance beyond which it is said how many runs would reject the prediction.
 _BEYOND = 2.0
+#: A factor that no run of a right prediction is off by, all to the same side.
+_OFF = 2.0
 
 
 @dataclass(frozen=True)
@@ -75,7 +77,7 @@ class Judging:
         """The measurements, with what their disagreement looks like where they disagree."""
         wrong = [place for place, x in enumerate(measurements) if verdict_of(x).verdict == "disagrees"]
         if not wrong:
-            return measurements
+            return self._suspected(found, measurements)
         about: dict[str, object] = {}
         if (form := disagreement.shape(self.conjecture, found)) is not None:
             about["it looks like"] = form.words
@@ -90,6 +92,21 @@ class Judging:
             ratio = {"estimate / predicted": f"{x.estimate / x.predicted:.4g}"} if x.predicted else {}
             explained[place] = replace(x, details={**x.details, **ratio, **about})
         return explained
+
+    def _suspected(self, found: list[Row], measurements: list[Measurement]) -> list[Measurement]:
+        """The measurements, with what is off by a factor of two or more in every run, and what explains that by a power.
+
+        Where single runs scatter by more than their mean, a mean of them rejects nothing.
+        """
+        off = [
+            place for place, row in enumerate(found) if row.random and row.total == row.measured.size and _all_off(row)
+        ]
+        off = [place for place in off if verdict_of(measurements[place]).verdict == "inconclusive"]
+        form = disagreement.shape(self.conjecture, [found[place] for place in off]) if off else None
+        if form is None or not form.symbol:
+            return measurements
+        words = {"it looks like": f"{form.words}; no run is within a factor of two"}
+        return [replace(x, details={**x.details, **words}) if i in off else x for i, x in enumerate(measurements)]
 
     def _disagrees(self, smaller: Conjecture) -> bool:
         """Whether a smaller problem disagrees, too: anywhere on its grid."""
@@ -128,6 +145,14 @@ class _Held(Centred):
 
     controls: Mapping[str, Control | float] = field(default_factory=dict)
     side: str = ""
+
+
+def _all_off(row: Row) -> bool:
+    """Whether all runs are above twice what is predicted of them, or all below half of it."""
+    if np.any(row.predicted == 0):
+        return False
+    ratios = row.measured / row.predicted
+    return bool(np.all(ratios > _OFF) or np.all((ratios > 0) & (ratios < 1 / _OFF)))
 
 
 def _held(row: Row, sigmas: float) -> _Held:
@@ -276,6 +301,8 @@ def _estimator(row: Row) -> str:
     over = "a single run without chance" if n == 1 else f"{n} independent runs, each against its own prediction"
     if n > 1 and len({point.seed for point in row.points}) == 1:
         over = f"{n} replicas of one seed, so of one start, or data set, where a seed draws one for all"
+    if row.quantity.kind == "spread" and row.total > n > 1:
+        over = f"{n} seeds, of the spread over the {row.total // n} replicas of each (root mean square)"
     curves = ', of every replica\'s own curve (`mean = "replicas"`: of their mean)' if row.of_single_runs else ""
     return f"mean over {over}{curves}" if n > 1 else over
 
@@ -308,7 +335,7 @@ def _seen(conjecture: Conjecture, row: Row, own: Centred, x: Measurement, count:
     elif alive:
         runs, asked = math.sqrt(row.measured.size), (conjecture.false_alarms / count, conjecture.power)
         enough = power.needed(distance, x.allowance, own.beside(own.rivals[name]) * runs, *asked)
-        remedy = _remedy(enough, told(x.allowance, x.predicted), row)
+        remedy = _remedy(enough, told(x.allowance, x.predicted), row, distance > x.allowance)
         if row.random and abs(judged.z) > _BEYOND:
             rejecting = power.needed(abs(x.estimate - x.predicted), x.allowance, x.stderr * runs, *asked)
             if rejecting is not None and (enough is None or rejecting < enough):
@@ -339,7 +366,9 @@ def _both_signs(conjecture: Conjecture, row: Row, name: str) -> bool:
     return min(values) < 0 < max(values)
 
 
-def _remedy(enough: int | None, allowance: str, row: Row) -> str:
+def _remedy(enough: int | None, allowance: str, row: Row, beyond: bool) -> str:
+    if enough is None and beyond:
+        return f"{_grouped(power.MOST)} runs would not do: they scatter too much"
     if enough is None:
         return f"no number of runs would do: the allowance is {allowance}"
     return f"{_grouped(enough)} runs would do" if row.random else "give more seeds, or a smaller allowance"

@@ -1306,6 +1306,61 @@ def test_a_disagreement_is_a_factor_or_an_exponent(formula: str, words: str, sym
     assert smallest == "dim = [16], student-width = 1; 2 seeds"
 
 
+def _law_of_two(predicted: str) -> tuple[Conjecture, list[Any]]:
+    """A claim over dimension and weight, and exact times."""
+    problem = {
+        "activation": "h6",
+        "dim": [64, 128],
+        "teacher-weights": [[0.8], [0.2]],
+        "normalise": False,
+        "student-width": 1,
+    }
+    found = of_table(
+        table(problem=problem, quantity={"measure": "half_time"}, predict={"formula": predicted}, rivals={"one": "a"},
+              data={"from": "gradient-flow", "seeds": "0:6"}), "here",
+    )  # fmt: skip
+    u0 = [float(point.resolved.prediction.overlap[0]) for point in found.points]
+    exact = [1 / (24 * point.problem.teacher_weights[0] * u**4) for point, u in zip(found.points, u0, strict=True)]
+    return found, [xr.Dataset({"half_time": ("direction", [x])}) for x in exact]
+
+
+def test_what_is_wrong_in_two_symbols_is_no_constant_factor() -> None:
+    """d/a, from 80 to 640: it was called a constant factor of 226, as its scatter is below a quarter of ln 226."""
+    found, data = _law_of_two("1/(24*d*u0**4)")
+    shape = disagreement.shape(found, rows(found, found.points, data))
+    assert shape is not None
+    assert re.match(r"exponents: measured/predicted grows as d\^1 \(\S+\) a\^-1 \(\S+\)$", shape.words)
+    rng = np.random.default_rng(0)  # (what scatters by itself has no powers, and the factor says from where to where)
+    noisy = [
+        replace(row, measured=row.predicted * np.exp(6 + rng.standard_normal(6)))
+        for row in rows(found, found.points, data)
+    ]
+    words = disagreement.shape(found, noisy).words  # type: ignore[union-attr]
+    assert re.match(r"a factor: measured/predicted = \S+ \(\S+\), of runs from \S+ to \S+$", words)
+
+
+def test_what_is_off_in_every_run_is_said_where_its_mean_tells_nothing() -> None:
+    """A wrong power of the overlap: a thousand times off, the more the smaller that is, so that the mean is one run's."""
+    found, data = _law_of_two("1/(24*a*u0**2)")
+
+    class Exact(Runs):
+        def of(self, *_: Any) -> list[Any]:
+            return data
+
+    claim = claim_of(found, Exact())
+    judged = [claim.judge(x) for x in claim.run(Context()).measurements]
+    assert {one.verdict for one in judged} == {"inconclusive"}
+    for one in judged:
+        assert "measured/predicted grows as u0^-2 (" in str(one.measurement.details["it looks like"])
+
+
+def test_a_spread_of_several_seeds_says_that_it_is_within_them(tmp_path: Path) -> None:
+    one = noise(
+        tmp_path, quantity={"measure": "spread", "of": "x"}, data={"from": "numbers", "seeds": "0:3", "replicas": 8}
+    )
+    assert "3 seeds, of the spread over the 8 replicas of each" in verdict(one).measurement.details["estimator"]
+
+
 def _half_times(seeds: str) -> tuple[Conjecture, list[Row], np.ndarray]:
     """A claim on two dimensions, its rows with exact times, and the starts' overlaps."""
     found = of_table(
