@@ -72,6 +72,7 @@ def fits(
     Of whole sets of 2 to 20 points a dimension 115 of 120 are right, and two are wrong by more than a tenth. (Beyond .95 ρ_c
     what is fitted may be lost by steps that are not small, `lasting_radius`, and is not counted.) For single samples of such
     sets fresh ones stand in 100 of 115; wrong are sets of few points or neurons, within a third.
+    Sets of n ≤ d points: give all in coordinates of their span.
     Args: W (m, d), a (m,), θ* (d,), ρ; samples b in a step, fresh ones, or a training set (n, d) of which each takes all.
     Raises `InputError` for a radius that is not positive or a batch below 1.
     """
