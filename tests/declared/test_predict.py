@@ -66,7 +66,7 @@ from theory.declared.numeric_flow import Rates
 from theory.declared.one_direction import drift_of
 from theory.declared.predict import BAYES, DEGREE, GENERATIVE, predict
 from theory.declared.rule import Momentum, Rule
-from theory.declared.seen import climb
+from theory.declared.seen import Seen, climb, seen_terms
 from theory.declared.start import Start, draw_start
 from theory.declared.steps_of_rows import lone_rows
 from theory.declared.student import committee, two_homogeneous, whitened
@@ -115,6 +115,40 @@ def test_leaps_count_degrees_of_what_is_not_found_yet(text: str, sizes: list[int
     named = [one for one in made if one.found]
     assert ([one.size for one in named], [one.found for one in named]) == (sizes, found)
     assert max(one.size for one in made) == max(sizes)
+
+
+@pytest.mark.parametrize(
+    ("text", "activation", "sign", "size"),
+    [
+        ("-h2(z1) + z1*z2*z3", "h1+h2+h3+h4", 1.0, 4),
+        ("-h2(z1) + 0.9*z1*h2(z2)", "h2-h3+0.4*h4", 1.0, 4),
+        ("0.5*h2((z1+z2)/sqrt(2)) + 0.3*z3*z4*(z1+z2)", "h2-h3+0.4*h4", -1.0, 4),
+        ("-h2(z1) + z1*h3(z2)", "h2+h4", 1.0, 6),
+        ("-h2(z1) + 0.3*z1*h3(z2) - 0.5*h4(z2)", "h2+h4", 1.0, 0),
+    ],
+)
+def test_what_is_driven_back_follows_the_others(text: str, activation: str, sign: float, size: int) -> None:
+    r"""Rows of the flow that begin at ε find all of it after $\epsilon^{2-\ell}$, or nothing, where the form is negative."""
+    target, student = Polynomial.parse(text), Activation.parse(activation)
+    made, terms, times = leaps(target, student, (sign,)), seen_terms(target, student), []
+    seen = Seen(np.array(list(terms)), sign * np.array(list(terms.values())))
+
+    def rate(_: float, t: np.ndarray) -> np.ndarray:
+        return seen.slope(t) - t * (t @ seen.slope(t))
+
+    def there(_: float, t: np.ndarray) -> float:
+        return float(np.linalg.norm(t) - 0.3)
+
+    there.terminal = True  # type: ignore[attr-defined]
+    for begin in (0.01, 0.001):
+        starts = begin * np.random.default_rng(0).standard_normal((8, target.count))
+        last = 0, 1e3 * begin ** min(-2.0, 2.0 - size)
+        runs = [scipy.integrate.solve_ivp(rate, last, x, "LSODA", rtol=1e-6, atol=1e-20, events=there) for x in starts]
+        times.append(min((run.t[-1] for run in runs if run.status == 1), default=np.inf))
+    assert (made.size, made.found) == (size, tuple(range(target.count)) if size else ())
+    grown = np.log10(times[1] / times[0]) if size else 0.0
+    assert grown == pytest.approx(max(size - 2, 0), abs=0.1)
+    assert np.isinf(times[1]) == (size == 0)
 
 
 def test_a_link_that_is_0_over_0_has_its_leap_and_its_exponents() -> None:

@@ -9,9 +9,11 @@ $\lambda=u\cdot\nabla b\Phi(u)$ the pull of the sphere. They grow
 * for ℓ ≥ 3 if λ = 0, as at the start, and F is positive somewhere, in the time $d^{(\ell-2)/2}$ (derived),
 
 and SGD needs $d^{(\ell-1)\vee1}$ samples (arXiv:2302.11055). Rows for which F is negative shrink, and are left to the next
-form in what F does not see. Then the row climbs on in the span of what it has found; a slope out of it on the way is a leap of
-size 1. Nothing of this knows of coordinates. Rows go to each local maximum that a search finds, in the limit of $d\to\infty$:
-of overlaps that shrink or grow before their own leap the power of d is taken as if they had stood still.
+form in what F does not see. Overlaps x that degree 2 drives back follow what it does not move, to where $\nabla_xb\Phi=0$,
+$x=O(y^2)$: F is a form of $b\Phi(x(y)+y)$ (`_Bent`), so that beside $-h_2(z_1)$ a term $z_1z_2z_3$ leaps by 4. Then the row
+climbs on in the span of what it has found; a slope out of it on the way is a leap of size 1. Nothing of this knows of
+coordinates. Rows go to each local maximum that a search finds, in the limit of $d\to\infty$: of overlaps that shrink or grow
+before their own leap the power of d is taken as if they had stood still.
 
 Under the square loss rows share what they have found: what they fit pulls none of them back, and those that have found nothing
 see the rest (`shared`).
@@ -29,8 +31,9 @@ from theory.declared.seen import Seen, climb, seen_terms
 from theory.declared.target import Additive, Polynomial
 
 REFERENCE = "derived; leaps: arXiv:2302.11055"
-#: Size of an overlap at which a row that leaps is followed; parts of the largest slope that are none, at 0 and elsewhere.
-_BEGIN, _EXACT, _NONE = 0.05, 1e-13, 1e-7
+#: Size of an overlap at which a row that leaps is followed, and where others follow; parts of the largest slope that are none,
+#: at 0 and elsewhere.
+_BEGIN, _FAR, _EXACT, _NONE = 0.05, 0.3, 1e-13, 1e-7
 #: Cosine with a direction, and part of a new one outside those known, that are rounding.
 _ROUNDING = 1e-5
 #: Rows nearer to each other than this rest at one place; vectors of those that are held alike, of which some are looked at.
@@ -220,23 +223,24 @@ def _next(
     u = row.at
     pull = float(u @ seen.slope(u)) if pulled else 0.0
     largest = max((step.largest for step in row.steps), default=0)
-    grown, lead = _grows(seen, u, _outside(away), pull, higher)
+    grown, least = _grows(seen, u, _outside(away), pull, higher)
     found = []
-    for size, vector in grown:
-        step = _Step(size, max(largest, size), vector, _lead(seen, u, vector, size, pull))
+    for size, vector, kept in grown:
+        step = _Step(size, max(largest, size), vector, kept)
         known = _with(row.known, vector)
         found.append(_settled(seen, _Row(u, known, (*row.steps, step)), vector, away, weakest))
-    return found, lead
+    return found, least
 
 
 def _grows(
     seen: Seen, u: np.ndarray, basis: np.ndarray, pull: float, higher: bool
-) -> tuple[list[tuple[int, np.ndarray]], float]:
-    """Sizes and unit vectors of the leaps at u, in the span of a basis (P, n)."""
+) -> tuple[list[tuple[int, np.ndarray, float]], float]:
+    """Sizes, unit vectors and leads of the leaps at u, in the span of a basis (P, n), and the lead of what keeps it there."""
     small = (_NONE if u.any() else _EXACT) * seen.size
     first = basis.T @ seen.slope(u)
     if first.size and np.linalg.norm(first) > small:
-        return [(1, basis @ first / np.linalg.norm(first))], 1.0
+        vector = basis @ first / np.linalg.norm(first)
+        return [(1, vector, _lead(seen.orders(u, vector), 1, pull))], 1.0
     if not basis.size:
         return [], 1.0
     values, vectors = np.linalg.eigh(basis.T @ seen.form_slope(u, 2, basis.T).T)
@@ -247,14 +251,54 @@ def _grows(
         fastest = basis @ vectors[:, values > values[-1] - _ROUNDING * seen.size]
         vector = fastest @ rng.standard_normal(fastest.shape[1])
         vector /= np.linalg.norm(vector)
-        return [(2, way * vector) for way in _ways(seen, u)], 1.0
+        ways = [way * vector for way in _ways(seen, u)]
+        return [(2, way, _lead(seen.orders(u, way), 2, pull)) for way in ways], 1.0
     if pull > small:
         # (Where several are held alike, the one that a later order helps most is as good as not known.)
         alike = basis @ vectors[:, values > values[-1] - _ROUNDING * seen.size]
         ways = rng.standard_normal((1 if alike.shape[1] == 1 else _WAYS, alike.shape[1])) @ alike.T
         return [], _kept(seen, u, ways / np.linalg.norm(ways, axis=1)[:, None], float(over[-1]), small, pull)
-    still = basis @ vectors[:, np.abs(over) <= small]
-    return list(_higher(seen, u, still, rng)) if higher else [], 1.0
+    still, back = np.abs(over) <= small, over < -small
+    if not higher:
+        return [], 1.0
+    # (At rest elsewhere what a row has found would follow, too.)
+    bent = seen if u.any() or not back.any() else _Bent(seen, basis @ vectors[:, back], values[back])
+    made = _higher(bent, u, basis @ vectors[:, still], rng)
+    return [(k, bent.along(y), _lead(bent.orders(u, y), k, pull)) for k, y in made], 1.0
+
+
+class _Bent(Seen):
+    r"""bΦ(x(y) + y) at 0, of y that its degrees 1 and 2 do not move and x in a basis (P, n) of what degree 2, of eigenvalues
+    `rates`, drives back to where $\nabla_xb\Phi=0$. Its slope in y is that of bΦ there.
+    """
+
+    def __init__(self, seen: Seen, back: np.ndarray, rates: np.ndarray) -> None:
+        super().__init__(seen.degrees, seen.factors)
+        # (The last is the square of the last term with one factor that is driven back.)
+        self._seen, self._back, self._rates, self.degree = seen, back, rates, max(seen.degree, 2 * seen.degree - 2)
+
+    def _path(self, y: np.ndarray, last: int) -> np.ndarray:
+        r"""Powers 0 … last of ε in $x(\varepsilon y)+\varepsilon y$, (last + 1, …, P)."""
+        path = np.zeros((last + 1, *y.shape))
+        path[1] = y
+        for k in range(2, last + 1):
+            path[k] -= (self._powers_of_slope(path[:k], k) @ self._back / self._rates) @ self._back.T
+        return path
+
+    def _powers_of_slope(self, path: np.ndarray, k: int) -> np.ndarray:
+        r"""Power k of ε in $\nabla b\Phi$ along a path that is a polynomial in ε, by as many roots of one as it has powers."""
+        count = (len(path) - 1) * (self._seen.degree - 1) + k + 1
+        roots = np.exp(2j * np.pi * np.arange(count) / count)
+        slopes = self._seen.slope(np.tensordot(roots[:, None] ** np.arange(len(path)), path, 1))
+        return np.asarray(np.tensordot(roots**-k, slopes, 1).real / count)
+
+    def form_slope(self, u: np.ndarray, k: int, y: np.ndarray) -> np.ndarray:
+        """`Seen.form_slope`, at u = 0."""
+        return self._powers_of_slope(self._path(y, max(k - 1, 1)), k - 1)
+
+    def along(self, y: np.ndarray) -> np.ndarray:
+        """To where a row that leaps is followed from, over `_BEGIN`: farther away, as the ridge is narrow where y is small."""
+        return np.asarray(np.tensordot(_FAR ** np.arange(self.degree), self._path(y, self.degree - 1), 1) / _BEGIN)
 
 
 def _higher(seen: Seen, u: np.ndarray, basis: np.ndarray, rng: np.random.Generator) -> Iterator[tuple[int, np.ndarray]]:
@@ -330,7 +374,7 @@ def _settled(seen: Seen, row: _Row, vector: np.ndarray, away: np.ndarray, weakes
             return np.asarray(seen.slope(c @ known.T) @ known)
 
         start = inside + _BEGIN * known.T @ vector
-        way = climb(slope, start / max(1.0, float(np.linalg.norm(start))))
+        way = climb(slope, start / max(1.0, float(np.linalg.norm(start))), left=inside)
         slopes = seen.slope(way @ known.T)
         out = slopes - (slopes @ (span := _joined(known, away))) @ span.T
         sizes = np.linalg.norm(out, axis=1)
@@ -343,9 +387,11 @@ def _settled(seen: Seen, row: _Row, vector: np.ndarray, away: np.ndarray, weakes
         known = _with(known, leak)
 
 
-def _lead(seen: Seen, u: np.ndarray, vector: np.ndarray, size: int, pull: float) -> float:
-    r"""Overlap at which a later form is as large as the leading one, $\min_k(c_\ell/c_k)^{1/(k-\ell)}$; at most 1."""
-    orders = np.pad(seen.orders(u, vector), (0, 3))
+def _lead(orders: np.ndarray, size: int, pull: float) -> float:
+    r"""Overlap at which a later form, of `Seen.orders`, is as large as the leading one, $\min_k(c_\ell/c_k)^{1/(k-\ell)}$; at
+    most 1.
+    """
+    orders = np.pad(orders, (0, 3))
     if size == 2:
         orders[1] -= pull
         orders[3] = abs(orders[3]) + pull  # (the next order of the sphere itself)
@@ -360,7 +406,7 @@ def _kept(seen: Seen, u: np.ndarray, ways: np.ndarray, over: float, small: float
     lets it.
     """
     if abs(over) > small:
-        return min(_lead(seen, u, vector, 2, pull) for vector in ways)
+        return min(_lead(seen.orders(u, vector), 2, pull) for vector in ways)
     start = u + _BEGIN * ways[0]
     way = climb(seen.slope, start / np.linalg.norm(start))
     return 0.0 if way[-1] @ u < 1 - _BEGIN**2 else 1.0

@@ -97,16 +97,22 @@ class Seen:
         around = self.slope(u + roots.reshape(-1, *(1,) * y.ndim) * y)
         return np.asarray(np.tensordot(roots ** (1 - k), around, 1).real / count)
 
+    def along(self, y: np.ndarray) -> np.ndarray:
+        """What a row that leaps along y follows at first: y."""
+        return y
+
     def orders(self, u: np.ndarray, y: np.ndarray) -> np.ndarray:
         """What the forms of degrees 1, 2, … at u do along y, each at unit size: y · `form_slope`."""
         return np.array([y @ self.form_slope(u, k, y) for k in range(1, self.degree + 1)])
 
 
-def climb(slope: Callable[[np.ndarray], np.ndarray], start: np.ndarray, step: float = _STEP) -> np.ndarray:
+def climb(
+    slope: Callable[[np.ndarray], np.ndarray], start: np.ndarray, step: float = _STEP, left: np.ndarray | None = None
+) -> np.ndarray:
     r"""Points (n, P) on the way uphill to rest in the unit ball, $\dot t\propto s-t(t\cdot s)$ with the slope s (…, P) at t.
 
     Runge and Kutta's steps of one length until the way turns back, and Newton's from there; shorter ones where that goes away.
-    From a saddle it goes on.
+    From a saddle it goes on; to a rest that is `left` it does not return.
     """
 
     def rate(t: np.ndarray) -> np.ndarray:
@@ -128,7 +134,12 @@ def climb(slope: Callable[[np.ndarray], np.ndarray], start: np.ndarray, step: fl
             # In a narrow valley the way turns back at any length, with the rest still ahead; and beside a saddle that it has
             # left, at one that is too long.
             last = step < 4 * _SHORTEST
-            if np.linalg.norm(rest - t) < 3 * (first if last else step) and np.linalg.norm(rest - saddle) > _ONE:
+            back = left is not None and np.linalg.norm(rest - left) < np.linalg.norm(start - left) / 2
+            if (
+                np.linalg.norm(rest - t) < 3 * (first if last else step)
+                and np.linalg.norm(rest - saddle) > _ONE
+                and not back
+            ):
                 way.append(rest)
                 left -= 1
                 if off is None or not left:
