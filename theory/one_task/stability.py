@@ -22,7 +22,7 @@ from functools import lru_cache
 import numpy as np
 import sympy as sp
 from scipy.optimize import brentq
-from scipy.sparse.linalg import LinearOperator, eigsh
+from scipy.sparse.linalg import LinearOperator, eigs, eigsh
 
 from theory.core.activation import Activation
 from theory.core.errors import InputError
@@ -31,8 +31,8 @@ from theory.one_task.plateau import plateau, signal
 
 #: Of a quadrature of fourth powers: exact for polynomials up to degree 19.
 _POINTS = 80
-#: Below what one student holds, where 𝒦 of all is asked for; of an eigenvalue.
-_ROUNDING, _EXACT = 1e-9, 1e-6
+#: Below what one student holds, where 𝒦 of all is asked for; of an eigenvalue; students whose errors are taken together.
+_ROUNDING, _EXACT, _EXACTLY = 1e-9, 1e-6, 6
 
 
 def critical_step(activation: Activation) -> sp.Expr:
@@ -75,22 +75,80 @@ def excess_at_rest(
 def largest_held_by_all(activation: Activation, weights: Sequence[float], dim: int, batch: float = 1) -> float:
     r"""`largest_held` of students that fit these directions together: each step of one is lengthened by what the others miss.
 
-    It is where $\mathcal K=1$ (`excess_at_rest`), whose recursions leave out what rows have in common in the mean; and
-    $2/\lambda$ at most, λ the largest eigenvalue of $E\,gg^\top$ of all rows (`_stiffest`). Exact for one student.
+    Exact for up to six students: second moments of all errors together (`_together`). Of more it is where $\mathcal K=1$
+    (`excess_at_rest`), whose recursions leave out what rows have in common, times what that is off by for the six heaviest;
+    and $2/\lambda$ at most, λ the largest eigenvalue of $E\,gg^\top$ of all rows (`_stiffest`).
     """
     if not len(weights):
         return float("inf")
     # (All rates go as the weight; what is rounding beside the largest holds any step that this one does.)
     a, unit = np.asarray(weights, dtype=float) / max(weights), float(max(weights))
-    a = a[a > _ROUNDING]
+    a = np.sort(a[a > _ROUNDING])[::-1]
     alone = largest_held(activation, 1.0, dim, batch)
     if a.size == 1 or not np.isfinite(alone):
         return alone / unit
-    last = alone * (1 - _ROUNDING)
+    exact = _together(activation, tuple(a[:_EXACTLY].tolist()), dim, batch)
+    if a.size <= _EXACTLY:
+        return exact / unit
     descent = 2 / _stiffest(activation, tuple(a.tolist()), dim > a.size)
-    if _shared(activation, a, dim, last, batch) <= 1:
-        return min(alone, descent) / unit
-    return min(brentq(lambda step: _shared(activation, a, dim, step, batch) - 1, 0.0, last), descent) / unit
+    all_, heaviest = (_at_one(activation, x, dim, batch, alone) for x in (a, a[:_EXACTLY]))
+    return min(exact * all_ / heaviest, descent) / unit
+
+
+def _at_one(activation: Activation, weights: np.ndarray, dim: int, batch: float, alone: float) -> float:
+    r"""The step size at which $\mathcal K=1$, up to that which the heaviest holds `alone`."""
+    last = alone * (1 - _ROUNDING)
+    if _shared(activation, weights, dim, last, batch) <= 1:
+        return alone
+    return float(brentq(lambda step: _shared(activation, weights, dim, step, batch) - 1, 0.0, last))
+
+
+@lru_cache(maxsize=64)
+def _together(activation: Activation, weights: tuple[float, ...], dim: int, batch: float) -> float:
+    r"""The least η with $HC+CH=\eta\{(1-\frac1b)HCH+\frac1bE\,g(g^\top Cg)g^\top\}$ for errors of all rows.
+
+    Along the P directions $g_{kq}=\sqrt{a_k}\sigma'(z_k)z_q$ and $g_{kk}=2\sqrt{a_k}\sigma(z_k)$; in the d − P other ones
+    C is the same in each, that of rows along one of them, as their place P. Moments are products over fields (derived).
+    """
+    points, mass = activation.gaussian(_POINTS)
+    value, slope = (np.broadcast_to(activation.arrays(order)(points), points.shape) for order in (0, 1))
+    count, up_to = len(weights), np.arange(5)
+    moments = np.einsum("n,na,nb,nc->abc", mass, *(x[:, None] ** up_to for x in (value, slope, points)))
+    rows, places = np.divmod(np.arange(count * (count + 1)), count + 1)  # (the place P stands for one of the others)
+    own, within = rows == places, places < count
+    here = np.arange(count)
+    factors = np.stack(
+        [
+            own[:, None] & (rows[:, None] == here),
+            ~own[:, None] & (rows[:, None] == here),
+            ~own[:, None] & (places[:, None] == here),
+        ]
+    ).astype(int)  # of σ, σ' and z, (3, errors, P)
+    size = np.sqrt(np.array(weights))[rows] * np.where(own, 2.0, 1.0)
+    first, second = np.triu_indices(rows.size)
+    first, second = (x[within[first] == within[second]] for x in (first, second))
+    powers, sizes, inside = factors[:, first] + factors[:, second], size[first] * size[second], within[first]
+    pairs = np.prod(moments[*(powers[:, :, None] + powers[:, None])], axis=-1) * np.outer(sizes, sizes)
+    others = np.where(inside, 1.0, np.where(inside[:, None], dim - count, dim - count + 2))
+    pairs = pairs * others * np.where(first == second, 1.0, 2.0)
+
+    def matrix(x: np.ndarray) -> np.ndarray:
+        C = np.zeros((rows.size, rows.size))
+        C[first, second] = C[second, first] = x
+        return C
+
+    H = matrix(sizes * np.prod(moments[*powers], axis=-1))
+    rates, axes = np.linalg.eigh(H)
+    sums = rates[:, None] + rates
+    slower = np.where(sums > _ROUNDING * sums.max(), 1 / np.maximum(sums, 1e-300), 0.0)
+
+    def grown(x: np.ndarray) -> np.ndarray:
+        more = (1 - 1 / batch) * H @ matrix(x) @ H + matrix(pairs @ x) / batch
+        return np.asarray((axes @ (slower * (axes.T @ more @ axes)) @ axes.T)[first, second])
+
+    operator = LinearOperator((first.size, first.size), matvec=grown, dtype=float)
+    v0 = np.where(first == second, 1.0, 1 / first.size)
+    return 1 / float(eigs(operator, k=1, which="LR", v0=v0, tol=_EXACT, return_eigenvectors=False)[0].real)
 
 
 @lru_cache(maxsize=16)
