@@ -201,6 +201,19 @@ def climbed(coefficients: dict[int, float], weights: tuple[float, ...], start: n
     return np.asarray(scipy.integrate.solve_ivp(velocity, (0, end), start, t_eval=times, rtol=1e-9, atol=1e-12).y)
 
 
+@pytest.mark.parametrize("seed", [0, 2, 3, 4])
+def test_of_several_degrees_a_neuron_goes_where_it_would_be_first(seed: int) -> None:
+    """By the flow of each; leading scores, of h3, send one elsewhere in each of these draws (in 17 of 30)."""
+    activation, teacher = Activation.parse("0.3*h3+h4"), Teacher.power_law(3, 0.3, 200)
+    initial, first = draw_initial_state(teacher, Student(6, 1.0), seed), np.full((6, 3), np.inf)
+    neuron, time = undeflated_winners(activation, teacher, initial)
+    last = 1.2 * float(np.max(time, initial=0.0, where=np.isfinite(time)))
+    for k, start in enumerate(initial.overlap):
+        path = climbed({3: 0.3, 4: 1.0}, teacher.weights, start, last) ** 2 >= 0.5
+        first[k] = np.where(path.any(axis=1), np.argmax(path, axis=1) * last / 2000, np.inf)
+    assert np.array_equal(neuron, np.where(np.isinf(first.min(axis=0)), -1, np.argmin(first, axis=0)))
+
+
 def test_below_exponent_3_no_score_says_where_a_neuron_goes() -> None:
     """At J = 2 all end at the largest weight, at J = 1 between all, as fast as no single direction would pull."""
     teacher = Teacher((1.0, 0.5), 64)

@@ -33,7 +33,7 @@ from theory.core.teacher import Teacher
 from theory.one_task.plateau import Plateau, TargetMoments, signal
 from theory.one_task.plateau import u as overlap
 from theory.one_task.single_task import SingleTask
-from theory.prediction.greedy import scores
+from theory.prediction.greedy import exact_scores, scores
 from theory.scaling.competition import Competition
 
 REFERENCE = "arXiv:2406.11828; Li, Ma, Zhang (COLT 2020); slides of arXiv:2504.19983; clock and winner derived"
@@ -115,23 +115,26 @@ def undeflated_winners(
     """For each direction the fastest neuron that the tensor power rule sends there, −1 if none, and its flow time to
     squared overlap ½, inf if none; both of shape (P,).
 
-    Every neuron climbs alone: it goes to the direction of its largest leading score (`theory.scores`).
+    Every neuron climbs alone. Of one Hermite degree it goes to the direction of its largest leading score (`theory.scores`),
+    exactly; of several to that which it would find first by itself (`exact_scores`), where no other is nearly as fast.
 
     Raises `InputError` for an information exponent below 3 in a teacher of more than one direction: at 2 every neuron ends at
     the largest weight, however it starts, at 1 between all of them, and no plateau keeps directions apart on the way.
     """
     if teacher.width > 1:
         activation.require_exponent(3, "which direction a neuron takes")
-    score = scores(initial.overlap, teacher, activation.information_exponent)
-    goes = np.argmax(score, axis=1)[:, None] == np.arange(teacher.width)
-    return _fastest(activation, teacher, initial, np.where(goes, score, 0.0))
+    alone = exact_scores(initial.overlap, teacher, activation)
+    pure = len(activation.coefficients) == 1
+    rule = scores(initial.overlap, teacher, activation.information_exponent) if pure else alone
+    goes = np.argmax(rule, axis=1)[:, None] == np.arange(teacher.width)
+    return _fastest(activation, teacher, initial, np.where(goes, alone, 0.0))
 
 
 def alone_winners(activation: Activation, teacher: Teacher, initial: InitialState) -> tuple[np.ndarray, np.ndarray]:
     """As `undeflated_winners`, both (P,), if each direction were the only one: how long a run must be for all of them, at any
     exponent.
     """
-    return _fastest(activation, teacher, initial, scores(initial.overlap, teacher, activation.information_exponent))
+    return _fastest(activation, teacher, initial, exact_scores(initial.overlap, teacher, activation))
 
 
 def _fastest(
