@@ -569,7 +569,8 @@ def _mean_of_row(
     if model.student.homogeneous:
         heavy = (rows[0].light(lone_row.additive_target(model), found.value),)
     third = small("third order", moved**2, _THIRD, "third order: the step moves this by {:.2g} of itself, squared")
-    conditions = (*found.conditions, _stable(size, rows[0].largest), third, *heavy)
+    whole = rows[0].whole_steps(rule, own.std / own.mean)
+    conditions = (*found.conditions, _stable(size, rows[0].largest), third, whole, *heavy)
     yield Known(MEAN_STEPS, own.mean / size, STEPS, REFERENCE, conditions, 1)
 
 

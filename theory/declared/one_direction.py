@@ -460,11 +460,12 @@ def _within_reach(
 
 
 class FirstStep(NamedTuple):
-    r"""$E\,\Delta u/\gamma$ to first order in γ, and `whole` at the rule's γ; `square`: $E\psi^2$."""
+    r"""$E\Delta u/\gamma$ to first order in γ, `whole` at the rule's; `square`: $E\psi^2$, `moved`: $E\Delta u^2/\gamma^2$."""
 
     first: float
     whole: float
     square: float
+    moved: float
 
 
 def first_step(student: Student, target: Target, loss: Any, rule: Rule, dim: float, u: float) -> FirstStep:
@@ -481,13 +482,14 @@ def first_step(student: Student, target: Target, loss: Any, rule: Rule, dim: flo
     q = (a - u * b) / rest
     # (Density of the correlated pair over that of the independent one.)
     density = np.exp((a**2 - q**2) / 2) / rest
-    total = np.zeros(3)
+    total = np.zeros(4)
     for beside, weight in zip(*chi_squared(max(dim - 2, 0.0), _LENGTHS), strict=True):
         after = _moved(student, loss, rule, points.labels, b, b**2 + q**2 + beside)
         along, side = after.own + after.tail * b, after.tail * np.sqrt(q**2 + beside)
         length, climb = np.hypot(along, side), rest * after.tail * q
         short = np.where(along > 0, side * (side / (length + np.abs(along))), length - along)
-        parts = climb / size, (climb - u * short) / length / size, (after.tail / size) ** 2
+        whole = (climb - u * short) / length / size
+        parts = climb / size, whole, (after.tail / size) ** 2, whole**2
         total += [weight * points.mean(density * x) for x in parts]
     return FirstStep(*total.tolist())
 

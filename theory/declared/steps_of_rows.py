@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
+from typing import Any
 
 import numpy as np
 from scipy.optimize import brentq
@@ -22,11 +23,11 @@ from theory.declared.inputs import ROUNDING
 from theory.declared.known import TIME, Known, fact, small
 from theory.declared.loss import Correlation
 from theory.declared.model import DeclaredModel
-from theory.declared.one_direction import REFERENCE, Drift, drift
+from theory.declared.one_direction import REFERENCE, Drift, drift, first_step
 from theory.declared.passage import Wandering, allowed_step, late
 from theory.declared.rule import Momentum, Rule
 from theory.declared.start import Start
-from theory.declared.student import committee
+from theory.declared.student import Student, committee
 from theory.declared.target import Additive, Polynomial
 from theory.one_task.errors_at_rest import errors_at_rest
 from theory.one_task.hitting_distribution import HittingLaw, hitting_distribution
@@ -38,6 +39,8 @@ BOUND = "largest step size"
 _LEVEL, _POINTS = float(np.sqrt(lone_row.FOUND)), 200
 #: Of a root and an eigenvalue; and sizes of matrices of which all eigenvalues are taken.
 _NEAR, _EXACT, _DENSE = 1e-12, 1e-6, 300
+#: Share of a mean that may be beyond second order.
+_BEYOND = 0.03
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,6 +53,22 @@ class LoneRow:
     p: int
     drift: Drift
     overlap: float
+    alone: tuple[Drift, Student, Additive, Any, Rule]
+
+    def whole_steps(self, rule: Rule, spread: float) -> Condition:
+        r"""That second order is what steps do, at the start and half of the way: by which shares their mean, and their
+        variance, of which the law's mean has its `spread` (as a share), are others (`first_step`; noise on labels apart).
+        """
+        own, student, target, loss, one = self.alone
+        size, missed = float(rule.step_size) / rule.batch, 0.0  # type: ignore[arg-type]
+        for u in (self.overlap, (self.overlap + _LEVEL) / 2):
+            step = first_step(student, target, loss, replace(one, step_size=size), self.dim, u)
+            shrinkage, variance = own.second_order(self.dim, u)
+            moved = abs(step.whole + size * float(shrinkage) - float(own.at(u))) / abs(float(own.at(u)))
+            missed = max(missed, moved + spread * abs((step.moved - step.whole**2) / float(variance) - 1))
+        return small(
+            "whole steps", missed, _BEYOND, "whole steps: what is beyond their second order moves this by {:.2g} or so"
+        )
 
     @property
     def dim(self) -> float:
@@ -172,7 +191,8 @@ def lone_rows(model: DeclaredModel, start: Start) -> dict[int, LoneRow]:
             own = drift(single, Additive(link, (weight,)), loss, rule, float(model.inputs.dim), light=light)
             others = (np.sum(np.square(target.weights)) - weight**2) * label + variance
             squares = own.squares + np.eye(1, own.squares.size)[0] * others * (gain * second) ** 2 * slope
-            one = LoneRow(model, start, row, p, replace(own, squares=squares), overlap)
+            alone = own, single, Additive(link, (weight,)), loss, rule
+            one = LoneRow(model, start, row, p, replace(own, squares=squares), overlap, alone)
             if one.largest > 0:
                 found[p] = one
     return found
