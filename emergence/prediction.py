@@ -90,7 +90,7 @@ def directions(resolved: "Resolved", times: "AdditiveTimes") -> list[dict[str, o
             "time_leading": float(prediction.time_leading[p]),
             "time_half": float(times.half[p]),
             "time_loss": float(times.loss[p]),
-            "steps_half": None if resolved.step_size is None else float(times.half[p] / resolved.step_size),
+            "steps_half": _steps_half(resolved, times, p),
             "low": float(times.validities[p].low),
             "high": float(times.validities[p].high),
             "selection_probability": chance[p],
@@ -99,6 +99,11 @@ def directions(resolved: "Resolved", times: "AdditiveTimes") -> list[dict[str, o
         }
         for p in range(resolved.teacher.width)
     ]
+
+
+def _steps_half(resolved: "Resolved", times: "AdditiveTimes", p: int) -> float | None:
+    size = resolved.step_size
+    return None if size is None else resolved.prediction.steps_half(p, float(times.half[p]), size)
 
 
 def _overlap(resolved: "Resolved", times: "AdditiveTimes", p: int) -> float:
@@ -113,7 +118,7 @@ def sgd_steps(resolved: "Resolved") -> list[list[str] | bool | None]:
     size, batch = resolved.step_size, resolved.problem.batch
     if size is None:
         return [None] * resolved.teacher.width
-    found, ways = in_steps(resolved.prediction, resolved.others), _ways(resolved)
+    found, ways = in_steps(resolved.prediction, resolved.others, size), _ways(resolved)
     found = [(*ways[p].of_sgd(p, size / batch, batch), *own[1:]) if p in ways else own for p, own in enumerate(found)]
     return [[x.sentence for x in own if not x.holds] or True if own else None for own in found]
 
@@ -263,8 +268,8 @@ def _text(resolved: "Resolved", document: dict) -> str:
             *([_UNSTABLE] if document["exponents"]["samples_unstable"] is not None else []),
             *finite,
             *([f"kernel: {resolved.truncated()}"] if resolved.activation.drift_truncation_error else []),
-            "times are gradient-flow times of ½E(f*−f)²; steps = time / step size; low to high: time_half with what finite",
-            "size moves it by; lead: by which factor the pair is clear of a tie",
+            "times are gradient-flow times of ½E(f*−f)²; steps = time / step size, and what whole ones are behind it;",
+            "low to high: time_half with what finite size moves it by; lead: by which factor the pair is clear of a tie",
         ]
     )
 

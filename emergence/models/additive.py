@@ -235,7 +235,7 @@ def _table(times: str, *, per_step: bool = False) -> Callable[[Resolved, Run], T
             return beside(resolved.times.validities, columns)
         if per_step:
             step_size, _, _ = resolved.run_length()
-            columns = {"steps_half predicted": predicted / step_size, **sgd_means(resolved)}
+            columns = {"steps_half predicted": _steps_half(resolved, step_size), **sgd_means(resolved)}
             columns |= over_replicas(measured, run.result.diverged)
         else:
             columns = {"time_half predicted": predicted, **over_replicas(measured, run.result.diverged, spread=True)}
@@ -244,11 +244,17 @@ def _table(times: str, *, per_step: bool = False) -> Callable[[Resolved, Run], T
     return shown
 
 
+def _steps_half(resolved: Resolved, step_size: float) -> list[float]:
+    """(P,) of the flow, whole ones."""
+    times = resolved.times.half.tolist()
+    return [resolved.prediction.steps_half(p, time, step_size) for p, time in enumerate(times)]
+
+
 def _descent_table(resolved: Resolved, run: Run) -> Table:
     from emergence.prediction import beside
 
     step_size, _, _ = resolved.run_length()
-    predicted = resolved.times.half / step_size
+    predicted = _steps_half(resolved, step_size)
     return beside(
         resolved.times.validities, {"steps_half predicted": predicted, "steps_half measured": run.result.half_steps}
     )

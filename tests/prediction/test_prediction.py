@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from dynamics import gradient_flow
+from dynamics.additive.gradient_descent import gradient_descent
 from theory import (
     Activation,
     InitialState,
@@ -20,6 +21,7 @@ from theory import (
     select,
 )
 from theory.one_task.lone_path import lone_path
+from theory.prediction.validity import validity
 
 INF = float("inf")
 
@@ -200,11 +202,28 @@ def test_sgd_law_of_small_steps_is_the_hitting_law_of_the_pair() -> None:
         step = share * found.stability_bound()[0]
         law = found.sgd_law(1, step)
         pair = hitting_law(found.activation, found.teacher.a[1], found.overlap[1], step, 1.0, 200)
-        gaps.append([abs(law.mean / pair.mean - 1), abs(law.std / pair.std - 1)])
+        mean = law.mean - step * found.behind(1)
+        gaps.append([abs(mean / pair.mean - 1), abs(law.std / pair.std - 1)])
     assert np.all(np.array(gaps[1]) < 2e-4)
     assert np.all(np.array(gaps[0]) > 3 * np.array(gaps[1]))
     assert 0 < law.std < law.mean
     assert law.mean == pytest.approx(found.time_half[1], rel=0.5)
+
+
+@pytest.mark.parametrize(("text", "dim"), [("h3", 2000), ("h4", 100), ("0.8*h4+0.6*h6", 400), ("h3+0.5*h5", 30)])
+@pytest.mark.parametrize("seed", range(3))
+def test_large_batches_take_the_steps_of_gradient_descent(text: str, dim: int, seed: int) -> None:
+    """Known to half a step, which a first whole one may be earlier or later, the square of what they are behind as a share,
+    and the interval of the flow. Time over step size is three steps short.
+    """
+    found = problem(text, width=1, students=3, dim=dim, seed=seed)
+    own, time, behind = validity(found)[0], float(found.time_half[0]), found.behind(0)
+    size = time / 60
+    run = gradient_descent(found.activation, found.teacher, found.initial, step_size=size, steps=100)
+    took, beyond = float(run.half_steps[0]), 0.5 + 2 * behind**2 / 60
+    assert own.low / size + behind - beyond <= took <= own.high / size + behind + beyond
+    assert found.sgd_law(0, size, batch=10**13).mean / size == pytest.approx(found.steps_half(0, time, size), abs=0.05)
+    assert own.high / size + beyond < took
 
 
 def test_unnormalised_teachers_are_slower_or_faster_by_their_weight() -> None:

@@ -513,7 +513,8 @@ def _of_sgd(prediction: Prediction, race: _Race, rule: Rule, p: int, flow: Valid
 
     What finite size moves the flow's time by moves the mean by the same share, give or take the spread's share of that, since
     noise moves other directions, too; and each of the conditions on runs that lose a row and on rare samples stands for a
-    tenth of the mean where it just holds: low to high is all of these.
+    tenth of the mean where it just holds: low to high is all of these, and half a step, by which a run without noise ends
+    earlier or later, and what is beyond first order of what steps are `Prediction.behind`.
     """
     (law, kept), size = _law_of_sgd(prediction, race, rule, p), float(rule.step_size)  # type: ignore[arg-type]
     if law is None:
@@ -527,6 +528,8 @@ def _of_sgd(prediction: Prediction, race: _Race, rule: Rule, p: int, flow: Valid
     )
     conditions = (*flow.conditions, stable, grown, *kept, *of_law(prediction, p, size, rule.batch))
     source = "one-task diffusion; theory.one_task.hitting_distribution"
+    time, behind = float(prediction.time_half[p]), prediction.behind(p)
+    whole = 0.5 + 2 * size * behind**2 / time if behind else 0.0
     found = [(MEAN_STEPS, SPREAD_STEPS, law, conditions)]
     if prediction.activation.parity is None:
         noise = of_noise(prediction, p, size, law, rule.batch)
@@ -541,8 +544,9 @@ def _of_sgd(prediction: Prediction, race: _Race, rule: Rule, p: int, flow: Valid
         own = (*own, *_by_itself(flow.low, flow.high))
         beside = 1 + _TENTH * sum(x.value / x.limit for x in (*kept, noise[1]))
         beside += one.std / one.mean * (wide(flow.low, flow.high) - 1)
-        low, high = (one.mean / size * x / float(prediction.time_half[p]) for x in (flow.low, flow.high))
-        yield Known(mean, one.mean / size, STEPS, source, (*own, noise[1]), p + 1, low / beside, high * beside)
+        low, high = (one.mean / size * x / time for x in (flow.low, flow.high))
+        ends = low / beside - whole, high * beside + whole
+        yield Known(mean, one.mean / size, STEPS, source, (*own, noise[1]), p + 1, *ends)
         yield Known(spread, one.std / size, STEPS, source, (*own, *noise), p + 1)
 
 

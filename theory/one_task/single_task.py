@@ -241,8 +241,8 @@ class SingleTask:
     @cached_property
     def _growth(self) -> Callable:
         """ρ̇ of a light student at weight 1, half of that of ln r."""
-        half = sp.diff(self.norm_rate, r0).subs({r0: 0, a: 1}) / 2
-        return sp.lambdify(u, half, modules=["scipy", "numpy"])
+        half = sp.expand(sp.diff(_lone_norm_rate(), r0).subs({r0: 0, a: 1}) / 2)
+        return sp.lambdify(u, half.replace(Dual, self.activation.kernel_at), modules=["scipy", "numpy"])
 
     def speed(self, overlap: np.ndarray | float, weight: float) -> np.ndarray:
         r"""$\dot u = a\varphi'(u)(1-u^2)$ for numbers. Elementwise in u."""

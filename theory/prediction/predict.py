@@ -3,7 +3,7 @@ r"""Closed-form predictions for one problem: who learns what, when, and the stai
 Each formula has its own module: `theory.prediction.greedy`, `theory.prediction.deflation`, `theory.one_task.lone_path`.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
@@ -127,14 +127,30 @@ class Prediction:
             return LightStep(activation, weight, step_size, self.total, dim, batch=batch)
         return OneTaskDiffusion(activation, weight, step_size, self.total, dim, batch)
 
+    def behind(self, direction: int) -> float:
+        """Steps by which whole ones are behind the flow at squared overlap ½ (`SingleTask.step_lag`), and half a one, for the
+        first that is there is beyond; 0 where the flow has no time. Of means of many samples; few matter where steps are few.
+        """
+        start, time = float(self.overlap[direction]), float(self.time_half[direction])
+        if not 0 < time < np.inf:
+            return 0.0
+        task = _single_task(self.activation)
+        end = float(np.copysign(0.5**0.5, task.speed(start, float(self.teacher.a[direction]))))
+        return task.step_lag(start, end) + 0.5
+
+    def steps_half(self, direction: int, time: float, step_size: float) -> float:
+        """Steps of the flow to squared overlap ½, which takes it `time`: what whole ones are `behind` is in it."""
+        return time / step_size + self.behind(direction)
+
     def sgd_law(self, direction: int, step_size: float, batch: int = 1, end: int = 0) -> HittingLaw:
-        """Mean and spread of this direction's emergence time under SGD, from its `diffusion`, and the share of the runs that
-        turn to −e: of all runs (`end` 0), or of those alone that end at ±e (`end` ±1). Of runs with few samples beside the
-        kurtosis of a kick its spread is too large: where, `of_noise` says (`theory.prediction.validity`), and what else must
-        hold, `of_step`.
+        """Mean and spread of this direction's emergence time under SGD, from its `diffusion` and what steps are `behind`, and
+        the share of the runs that turn to −e: of all runs (`end` 0), or of those alone that end at ±e (`end` ±1). Of runs with
+        few samples beside the kurtosis of a kick its spread is too large: where, `of_noise` says
+        (`theory.prediction.validity`), and what else must hold, `of_step`.
         """
         diffusion = self.diffusion(direction, step_size, batch)
-        return hitting_distribution(diffusion, float(self.overlap[direction])).moments(end)
+        law = hitting_distribution(diffusion, float(self.overlap[direction])).moments(end)
+        return replace(law, mean=law.mean + step_size * self.behind(direction))
 
 
 @lru_cache(maxsize=64)

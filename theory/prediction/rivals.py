@@ -119,7 +119,7 @@ def scattered(time: float, law: HittingLaw) -> Condition:
     return Condition("fluctuations", moved <= FLUCTUATIONS, moved, FLUCTUATIONS, sentence)
 
 
-def in_steps(prediction: Prediction, others: Rivals | None) -> list[tuple[Condition, ...]]:
+def in_steps(prediction: Prediction, others: Rivals | None, step_size: float) -> list[tuple[Condition, ...]]:
     """That SGD takes as long as the flow, by direction, its `others` being those of its step size; () where no law says so
     (`has_sgd_law`), and of what is found from the start.
     """
@@ -132,7 +132,8 @@ def in_steps(prediction: Prediction, others: Rivals | None) -> list[tuple[Condit
         elif time == 0:
             found.append(())
         else:
-            found.append((scattered(time, others.law(p)), others.kept(p)))
+            steps = prediction.steps_half(p, time, step_size)
+            found.append((scattered(step_size * steps, others.law(p)), others.kept(p)))
     return found
 
 

@@ -7,7 +7,6 @@ from functools import cache
 import numpy as np
 from scipy.special import ndtr
 
-from dynamics.additive.gradient_flow import LEVEL
 from theory import Activation, InitialState, Prediction, Teacher, predict
 from theory.declared.additive import additive_model, start_of
 from theory.declared.additive_times import AdditiveTimes, additive_times
@@ -17,7 +16,6 @@ from theory.declared.steps_of_rows import lone_rows
 from theory.declared.student import two_homogeneous
 from theory.declared.whole_flow import MOVED_MEAN, Way
 from theory.one_task.hitting_distribution import HittingLaw
-from theory.one_task.single_task import SingleTask
 from theory.prediction.rivals import rivals as race
 from theory.prediction.validity import Validity, validity
 from validation.comparison import WITHIN, Case, Found, Row, judge_replicas, judged, on_times, summary
@@ -122,10 +120,8 @@ def judge_sgd(
             f"at this step size fluctuations move the time by {largest / flow:.0%}, beyond the small-step theory; lower "
             "--step-size for a verdict"
         )
-    whole = runs.step_size * (resolution + _lag(prediction, q))
-    return judge_replicas(
-        times, flow + shift, abs(shift) + rivals + whole, _controls(prediction, flow + shift), runs.sgd_end
-    )
+    allowed = abs(shift) + rivals + runs.step_size * resolution
+    return judge_replicas(times, flow + shift, allowed, _controls(prediction, flow + shift), runs.sgd_end)
 
 
 def judge_kicked(
@@ -201,16 +197,6 @@ def _overtaken(prediction: Prediction, p: int, runs: Runs) -> tuple[float, float
     z = (1 - 1 / lead) / spread
     chance, density = float(ndtr(-z)), float(np.exp(-(z**2) / 2) / np.sqrt(2 * np.pi))
     return chance, float(spread * (density - z * chance))
-
-
-def _lag(prediction: Prediction, q: int) -> float:
-    """Steps by which explicit steps come after the flow, ½ln of how much faster it is at the end."""
-    start, weight = abs(float(prediction.overlap[q])), float(prediction.teacher.a[q])
-    if start**2 >= LEVEL:
-        return 0.0
-    task = SingleTask(prediction.activation)
-    speeds = [abs(float(task.speed(u, weight))) for u in (start, np.sqrt(LEVEL))]
-    return abs(float(np.log(speeds[1] / speeds[0]))) / 2
 
 
 def _figures(prediction: Prediction, told: AdditiveTimes, found: Found) -> list[tuple[str, object]]:
