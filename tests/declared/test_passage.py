@@ -14,7 +14,7 @@ from theory.declared.inputs import Inputs
 from theory.declared.loss import Correlation, Loss, Square
 from theory.declared.model import DeclaredModel
 from theory.declared.one_direction import Drift, drift, drift_of
-from theory.declared.passage import Wandering, allowed_step, passage_steps
+from theory.declared.passage import Wandering, allowed_step, behind, overshoot, passage_steps
 from theory.declared.rule import Momentum, Rule
 from theory.declared.student import committee
 from theory.declared.target import Additive
@@ -23,6 +23,36 @@ from theory.one_task.hitting_distribution import hitting_distribution
 DIM, START, LEVEL = 400.0, 0.05, 0.4
 #: As of a ψ² that is 2 whatever the sample.
 LINEAR = Drift(np.array([0.0, 0.3]), np.array([2.0]), np.array([0.0]))
+
+
+@pytest.mark.parametrize("ratio", [0.02, 0.3, 1.0, 4.0])
+def test_the_last_step_of_a_random_walk_goes_beyond(ratio: float) -> None:
+    """Drawn: Gaussian walks of mean 1 to a level which is far in units of their noise, and no multiple of the mean."""
+    rng = np.random.default_rng(0)
+    levels = 10 * max(ratio, 1) ** 2 + rng.random(10_000)
+    at, beyond = np.zeros(levels.size), np.full(levels.size, np.nan)
+    while np.isnan(beyond).any():
+        at += 1 + ratio * rng.standard_normal(levels.size)
+        now = np.isnan(beyond) & (at >= levels)
+        beyond[now] = (at - levels)[now]
+    assert abs(beyond.mean() - overshoot(ratio)) < 4 * beyond.std() / 100
+
+
+def test_steps_are_later_than_their_diffusion() -> None:
+    """Drawn: chains with the mean and variance of a step; of 30 steps the law of a diffusion has one too few, .43 by noise."""
+    size, start, level, runs, rng = 0.1, 0.4, 0.7, 40_000, np.random.default_rng(0)
+    quiet = replace(LINEAR, squares=np.array([0.05]))
+    walk = Wandering(quiet, 6.0, size, Activation.parse("h2"))
+    u, steps = np.full(runs, start), np.full(runs, np.inf)
+    for step in range(1, 300):
+        mean, variance = walk.coefficients(u)
+        u = u + size * mean + np.sqrt(size * variance) * rng.standard_normal(runs)
+        steps[(u >= level) & np.isinf(steps)] = step
+        u[np.isfinite(steps)] = level
+    law = hitting_distribution(walk, start, level**2).moments().mean / size
+    later, noise = behind(quiet, 6.0, 1, start, level)
+    error = float(steps.std() / np.sqrt(runs))
+    assert abs(steps.mean() - law - later) < 4 * error < noise / 2
 
 
 def test_a_linear_drift_in_closed_form() -> None:

@@ -575,7 +575,9 @@ def _mean_of_row(
     third = small("third order", moved**2, _THIRD, "third order: the step moves this by {:.2g} of itself, squared")
     whole = rows[0].whole_steps(rule, own.std / own.mean)
     conditions = (*found.conditions, _stable(size, rows[0].largest), third, whole, *heavy)
-    yield Known(MEAN_STEPS, own.mean / size, STEPS, REFERENCE, conditions, 1)
+    later, beyond = rows[0].behind(rule.batch)
+    mean = own.mean / size + later
+    yield Known(MEAN_STEPS, mean, STEPS, REFERENCE, conditions, 1, mean - beyond / 3, mean + beyond / 3)
 
 
 def _rest(prediction: Prediction, found: Sequence[Validity], signal: float) -> Iterator[Known]:

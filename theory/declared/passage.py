@@ -7,14 +7,15 @@ $u_0$ to $u_1$ is, by Itô's formula for the remaining time $\int_u^{u_1}dv/f$ (
 
 $$E\,n=\frac1\gamma\int\frac{du}f+\int\Big[\frac{K+\frac12ff'}{f^2}+\frac{Nf'}{2f^3}\Big]du+O(\gamma),$$
 
-but for how far the last step goes beyond $u_1$ (of Gaussian steps on the mean about $.58\sqrt N/f(u_1)$ steps, few where K is
-of order d), so that $n\asymp\nu_i^{-2}E\psi^2d^{(i-1)\vee1}$ at that step size, $\nu_i$ the first that is not 0, and a
-logarithm more for i = 2 (arXiv:2003.10409 for plain SGD).
+but for how far the last step goes beyond $u_1$ (`overshoot`: of Gaussian steps on the mean about $.58\sqrt N/f(u_1)+.25$
+steps, few where K is of order d), so that $n\asymp\nu_i^{-2}E\psi^2d^{(i-1)\vee1}$ at that step size, $\nu_i$ the first that
+is not 0, and a logarithm more for i = 2 (arXiv:2003.10409 for plain SGD).
 """
 
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 
 from theory.core.activation import Activation
 from theory.core.arguments import check_positive
@@ -22,9 +23,12 @@ from theory.core.errors import InputError
 from theory.core.quadrature import gauss_legendre
 from theory.declared.one_direction import Drift
 from theory.one_task.diffusion import Diffusion
+from theory.one_task.noisy_growth import OVERSHOOT
 
 #: Panels between the overlaps, at equal ratios, and points of each.
 _PANELS, _POINTS = 60, 8
+#: Ratios of noise to mean up to which an overshoot is summed, and its terms; and below which noise is none.
+_SUMMED, _SUMMED_TERMS, _QUIET = 2.0, 200, 0.05
 
 
 def allowed_step(drift: Drift, dim: float, start: float, level: float, share: float = 1.0) -> float:
@@ -60,6 +64,37 @@ def passage_steps(drift: Drift, dim: float, step_size: float, start: float, leve
     shrinkage, variance = drift.second_order(dim, u)
     later = (shrinkage + f * slope / 2) / f**2 + variance * slope / (2 * f**3)
     return float(weights @ (1 / f)) / step_size, float(weights @ later)
+
+
+def overshoot(ratio: float) -> float:
+    r"""Mean number of steps that the last one is worth beyond a level, of Gaussian steps with standard deviation `ratio` c
+    times their mean:
+
+    $$\frac{1+c^2}2-c\sum_n\frac1nE\Big(\sqrt n\,Z+\frac nc\Big)^-=.583c+\frac14+\frac{.041}c-\dots,$$
+
+    and ½ for steps without noise (Spitzer's identity; Siegmund, Sequential Analysis, 1985, section 8.5).
+    """
+    if ratio > _SUMMED:
+        return float(OVERSHOOT * ratio + 1 / 4 - scipy.special.zeta(-0.5) / (2 * np.sqrt(2 * np.pi)) / ratio)
+    if ratio < _QUIET:
+        return 0.5
+    n = np.arange(1, _SUMMED_TERMS)
+    far = np.sqrt(n) / ratio
+    below = np.sqrt(n) * (np.exp(-(far**2) / 2) / np.sqrt(2 * np.pi) - far * scipy.special.ndtr(-far))
+    return float((1 + ratio**2) / 2 - ratio * np.sum(below / n))
+
+
+def behind(drift: Drift, dim: float, batch: int, start: float, level: float) -> tuple[float, float]:
+    r"""Steps by which SGD is there later than `Wandering`: $\frac12\ln\frac{f(u_1)}{f(u_0)}$, by which explicit steps fall
+    behind a flow, and the `overshoot`; and the part of that which noise makes, of Gaussian steps. Two scalars, derived.
+
+    Raises `InputError` as `allowed_step`.
+    """
+    allowed_step(drift, dim, start, level)
+    ends = drift.at([start, level])
+    noise = float(drift.second_order(dim, level)[1]) / batch
+    beyond = overshoot(np.sqrt(max(noise, 0.0)) / float(ends[1]))
+    return float(np.log(ends[1] / ends[0])) / 2 + beyond, beyond - 0.5
 
 
 def late(drift: Drift, lag: float, start: float, level: float, free: bool) -> tuple[float, float]:

@@ -24,7 +24,7 @@ from theory.declared.known import TIME, Known, fact, small
 from theory.declared.loss import Correlation
 from theory.declared.model import DeclaredModel
 from theory.declared.one_direction import REFERENCE, Drift, drift, first_step
-from theory.declared.passage import Wandering, allowed_step, late
+from theory.declared.passage import Wandering, allowed_step, behind, late
 from theory.declared.rule import Momentum, Rule
 from theory.declared.start import Start
 from theory.declared.student import Student, committee
@@ -83,6 +83,10 @@ class LoneRow:
     def norm(self) -> float:
         """Squared, of a 2-homogeneous row at the start, which it shortens itself by; 0 of others, whose drift has it."""
         return float(self.start.grams[:, self.row, self.row].sum()) if self.model.student.homogeneous else 0.0
+
+    def behind(self, batch: int) -> tuple[float, float]:
+        """Steps by which SGD is later than its `law`, and the part of noise. Raises `InputError` as `largest`."""
+        return behind(self.drift, self.dim, batch, self.overlap, _LEVEL)
 
     def later(self, lag: float) -> tuple[float, float]:
         """Steps by which gradients of a mean age make it later, and their size. Raises `InputError` as `largest`."""

@@ -68,7 +68,7 @@ def fits(
 
     Below ρ_c (`theory.linear.sam.collapse_radius`) what is fitted stays. Of runs from random published starts (d = 1 to 40,
     m = 1 to 120, ‖θ*‖ = .3 to 20, steps of .03 of the stability limit), ρ the radius that decides for some of them, it has
-    247 of 264 right with fresh samples (b = 1 to 32), and four are undecided; none that is a tenth off its own radius is wrong.
+    247 of 264 right with fresh samples (b = 1 to 32), and four are undecided; none a tenth off its own radius is wrong.
     Of whole sets of 2 to 20 points a dimension 115 of 120 are right, and two are wrong by more than a tenth. (Beyond .95 ρ_c
     what is fitted may be lost by steps that are not small, `lasting_radius`, and is not counted.) For single samples of such
     sets fresh ones stand in 100 of 115; wrong are sets of few points or neurons, within a third.

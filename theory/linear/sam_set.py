@@ -29,7 +29,7 @@ def set_collapse_radius(inputs: np.ndarray, target: np.ndarray) -> float:
     r"""The least ρ at which not all labels of a training set are held by small steps on single samples; ∝ √‖θ*‖.
 
     Only the part of θ* in the span of the inputs is learned, and is meant. Of some 70 sets of Gaussian inputs (n from d/10
-    to 4d for d = 5 to 20, to d for 40) an aligned neuron at its labels was lost from .94 to 1.06 times this on, up to 1.15 times
+    to 4d for d = 5 to 20, to d for 40) an aligned neuron at its labels was lost from .94 to 1.06 times this on, up to 1.15
     where n ≈ d, where single labels go first (η‖θ*‖ = 10⁻⁴, time 50/‖θ*‖); of six points or fewer a neuron that begins at an
     exact fit, where nothing has a slope, may stay.
 
