@@ -374,7 +374,7 @@ def _settled(seen: Seen, row: _Row, vector: np.ndarray, away: np.ndarray, weakes
             return np.asarray(seen.slope(c @ known.T) @ known)
 
         start = inside + _BEGIN * known.T @ vector
-        way = climb(slope, start / max(1.0, float(np.linalg.norm(start))), left=inside)
+        way = climb(slope, start / max(1.0, float(np.linalg.norm(start))), origin=inside)
         slopes = seen.slope(way @ known.T)
         out = slopes - (slopes @ (span := _joined(known, away))) @ span.T
         sizes = np.linalg.norm(out, axis=1)

@@ -107,12 +107,12 @@ class Seen:
 
 
 def climb(
-    slope: Callable[[np.ndarray], np.ndarray], start: np.ndarray, step: float = _STEP, left: np.ndarray | None = None
+    slope: Callable[[np.ndarray], np.ndarray], start: np.ndarray, step: float = _STEP, origin: np.ndarray | None = None
 ) -> np.ndarray:
     r"""Points (n, P) on the way uphill to rest in the unit ball, $\dot t\propto s-t(t\cdot s)$ with the slope s (…, P) at t.
 
     Runge and Kutta's steps of one length until the way turns back, and Newton's from there; shorter ones where that goes away.
-    From a saddle it goes on; to a rest that is `left` it does not return.
+    From a saddle it goes on; to a rest at its `origin` it does not return.
     """
 
     def rate(t: np.ndarray) -> np.ndarray:
@@ -134,7 +134,7 @@ def climb(
             # In a narrow valley the way turns back at any length, with the rest still ahead; and beside a saddle that it has
             # left, at one that is too long.
             last = step < 4 * _SHORTEST
-            back = left is not None and np.linalg.norm(rest - left) < np.linalg.norm(start - left) / 2
+            back = origin is not None and np.linalg.norm(rest - origin) < np.linalg.norm(start - origin) / 2
             if (
                 np.linalg.norm(rest - t) < 3 * (first if last else step)
                 and np.linalg.norm(rest - saddle) > _ONE
