@@ -63,14 +63,15 @@ def steps(
     shape: Shape, eta: jax.Array, chain: Chain, fit: Fitting, key: jax.Array, begins: jax.Array, ends: jax.Array
 ) -> Fitting:
     """One replica from step number `begins` to `ends`, both scalars, as η is where the rule has no schedule."""
-    rule = shape.parts.rule
+    # (Keys of a split are those of 0, 1, … folded in: the noise of step 0 would be numbers of the data, which are split off.)
+    rule, noises = shape.parts.rule, jax.random.fold_in(key, 2**31 - 1)
 
     def body(number: jax.Array, now: Fitting) -> Fitting:
         own, tail = now.own, now.tail
         # Norms follow step by step; from the coefficients, so that rounding does not add up, once in as many steps as cost as
         # much. (At which ones depends on nothing but their number: runs are cut anywhere.)
         norms = jax.lax.cond(number % rule.samples == 0, measured, lambda now: now.norms, now)
-        order, noise = jax.random.split(jax.random.fold_in(key, number))
+        order, noise = jax.random.split(jax.random.fold_in(key, number))[0], jax.random.fold_in(noises, number)
         at = places(rule, order, number)
         rows = fit.gram[:, at]
         frame = Frame(chains.on_kinds(own, fit.fields[:, :, at]) + tail @ rows, norms, lambda: rows[at])

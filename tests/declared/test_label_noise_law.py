@@ -118,3 +118,18 @@ def test_what_cannot_be_is_refused() -> None:
     start = draw_start(DIRECTIONS, 1)
     with pytest.raises(InputError, match="use method = ambient"):
         declared_sgd(model, start, steps=1, data=np.zeros((2, 30)))
+
+
+@pytest.mark.parametrize("law", ["gaussian", "flips"])
+def test_renewed_noise_knows_nothing_of_the_data(law: str) -> None:
+    r"""The first step of v = 0 is $\eta E[\tilde yx]=\eta(1-2p)\|\theta^*\|$ along the direction, on the first sample.
+
+    (In few dimensions its noise was the first sample's coordinate: .2 for .1, and with flips .024 for .06.)
+    """
+    directions, noise = Directions.orthonormal(Inputs.isotropic(6), 1, 0), 0.2 if law == "flips" else 1.0
+    rule = Rule(0.1, noise=noise, noise_law=law, samples=20, renewed=True)
+    model = DeclaredModel(directions, Additive(LINEAR, (1.0,)), committee(LINEAR, 1), rule)
+    run = declared_sgd(model, Start((np.zeros((1, 2)),)), steps=1, replicas=REPLICAS, saves=1)
+    found = run.dataset["overlap"].values[:, -1].ravel()
+    expected = 0.1 * (1 - 2 * noise if law == "flips" else 1)
+    assert abs(found.mean() - expected) < 4 * found.std() / REPLICAS**0.5
