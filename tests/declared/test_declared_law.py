@@ -90,6 +90,15 @@ def test_another_law_is_rejected(changed) -> None:
     assert compare_samples(_draw(1), _draw(2)).p > 1e-4
 
 
+def test_rounding_of_rows_that_have_not_moved_is_no_law() -> None:
+    """Half of each sample is one number: as computed in one way, and in another that is up to a few last places beside it."""
+    rng = np.random.default_rng(3)
+    one, other = (np.where(rng.random((4000, 1)) < 0.5, 0.3, rng.standard_normal((4000, 1))) for _ in range(2))
+    beside = other * (1 + 4e-16 * rng.integers(1, 4, other.shape))
+    assert compare_samples(one, beside).p == pytest.approx(compare_samples(one, other).p, rel=1e-6)
+    assert compare_samples(one, np.where(other == 0.3, 0.3 + 1e-6, other)).p < REJECTED
+
+
 def test_samples_that_cannot_be_compared_are_refused() -> None:
     with pytest.raises(InputError, match="shapes"):
         compare_samples(_draw(1), _draw(2)[:, :2])

@@ -19,6 +19,8 @@ from theory import InputError
 _PRODUCTS = 40
 #: An observable that varies less than this share of its size is a constant.
 _CONSTANT = 1e-9
+#: Share of an observable's size by which rounding may put equal values apart.
+_ROUNDING = 1e-12
 
 
 @dataclass(frozen=True)
@@ -77,10 +79,20 @@ def compare_samples(one: np.ndarray, other: np.ndarray) -> TwoSamples:
     gap = np.abs(kept[0].mean(axis=0) - centre)[~varies]
     constants = (gap <= _CONSTANT * np.maximum(size[~varies], _CONSTANT)).astype(float)
     scaled = [(x[:, varies] - centre[varies]) / spread[varies] for x in kept]
-    distances = [stats.ks_2samp(a, b, method="asymp").pvalue for a, b in zip(scaled[0].T, scaled[1].T, strict=True)]
+    rounding = _ROUNDING * (size / np.maximum(spread, 1e-300))[varies]
+    distances = [_distance(a, b, least) for a, b, least in zip(scaled[0].T, scaled[1].T, rounding, strict=True)]
     counts = [(len(x), len(full) - len(x)) for x, full in zip(kept, (one, other), strict=True)]
     divergence = float(stats.fisher_exact(counts).pvalue)
     return TwoSamples(_welch(_moments(scaled[0]), _moments(scaled[1])), np.array(distances), constants, divergence)
+
+
+def _distance(one: np.ndarray, other: np.ndarray, rounding: float) -> float:
+    """p-value of Kolmogorov and Smirnov: of ranks, as values no farther apart than `rounding` are one (of rows at rest)."""
+    both = np.concatenate([one, other])
+    order = np.argsort(both)
+    ranks = np.empty(both.size)
+    ranks[order] = np.concatenate([[0], np.cumsum(np.diff(both[order]) > rounding)])
+    return float(stats.ks_2samp(ranks[: len(one)], ranks[len(one) :], method="asymp").pvalue)
 
 
 def _moments(x: np.ndarray) -> np.ndarray:
