@@ -139,8 +139,8 @@ class Prediction:
         return task.step_lag(start, end) + 0.5
 
     def steps_half(self, direction: int, time: float, step_size: float) -> float:
-        """Steps of the flow to squared overlap ½, which takes it `time`: what whole ones are `behind` is in it."""
-        return time / step_size + self.behind(direction)
+        """Steps of the flow to squared overlap ½, which takes it `time`: what whole ones are `behind` is in it. None at 0."""
+        return time / step_size + (self.behind(direction) if time > 0 else 0.0)
 
     def sgd_law(self, direction: int, step_size: float, batch: int = 1, end: int = 0) -> HittingLaw:
         """Mean and spread of this direction's emergence time under SGD, from its `diffusion` and what steps are `behind`, and
