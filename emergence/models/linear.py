@@ -175,7 +175,7 @@ def _default_steps(problem: LinearProblem, task: "theory.LinearTask", phases: "P
     if what == "label-noise":
         last = math.inf if phases is None else phases.last_event
     elif what == "oscillation":
-        last = time_to_level(width, eta, norm)
+        last = time_to_level(width, eta, norm, spectrum=_spectrum(task) if problem.train_size else None)
     else:
         covariance = _covariance(task) if problem.full_batch else None
         last = fall_time(problem.sam_radius, eta, width, norm, problem.dim, covariance, problem.batch)
@@ -193,6 +193,14 @@ def _covariance(task: "theory.LinearTask") -> Any:
     """Of the training inputs, X'X/n."""
     assert task.inputs is not None
     return task.inputs.T @ task.inputs / len(task.inputs)
+
+
+def _spectrum(task: "theory.LinearTask") -> Any:
+    """Eigenvalues of the training set's covariance (d,), and θ* along its eigenvectors (d,)."""
+    import numpy as np
+
+    values, vectors = np.linalg.eigh(_covariance(task))
+    return values, vectors.T @ task.target
 
 
 def _limit(problem: LinearProblem, task: "theory.LinearTask", start: "theory.LinearStart") -> float:

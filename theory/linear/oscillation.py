@@ -12,6 +12,7 @@ from itertools import product
 
 import numpy as np
 import sympy as sp
+from scipy.optimize import brentq
 
 from theory.core import matrices
 from theory.core.derivation import Assumption, Derivation, Step, equation
@@ -27,6 +28,8 @@ TRANSITION = sp.Matrix([[0, 1, 0], [sp.Rational(1, 2), 0, sp.Rational(1, 2)], [0
 #: Its stationary law.
 STATIONARY = sp.Matrix([[sp.Rational(1, 4), sp.Rational(1, 2), sp.Rational(1, 4)]])
 _LEVELS = sp.Matrix([-1, 0, 1])
+#: Eigenvalues of a training set below this share of the largest are zero.
+_NULL = 1e-12
 
 
 def jump_covariance(later: int) -> sp.Expr:
@@ -94,20 +97,42 @@ def decay_rate(width: int, step_size: float) -> float:
     return float(-0.5 * np.log1p(_shrinkage_at(width / 2, step_size)))
 
 
-def time_to_level(width: int, step_size: float, target_norm: float, level: float | None = None) -> float:
+def time_to_level(
+    width: int,
+    step_size: float,
+    target_norm: float,
+    level: float | None = None,
+    spectrum: tuple[np.ndarray, np.ndarray] | None = None,
+) -> float:
     r"""Steps until $E\frac1m\sum|w_i|^2$ falls from 1 to `level` (default √η): $t_0\approx\frac12\eta^{-3/2}\ln\frac1\eta$.
+
+    `spectrum`: of a training set, eigenvalues λ (d,) of X'X/n and θ* (d,) along its eigenvectors, in place of `target_norm`;
+    rows then begin alike in all of them, and each is a population of its own with step $\eta\lambda^{2/3}$ and target
+    $\lambda^{1/6}\theta_j$ (derived: these give its $\eta^{3/2}\lambda$ and $\eta^{5/2}\lambda^2\theta_j^2$).
 
     0 if the level is 1 or more, inf if the floor is above the level, or the first layer grows.
     """
     level = step_size**0.5 if level is None else level
     if level >= 1:
         return 0.0
-    if decay_rate(width, step_size) <= 0:
+    values, target = (np.ones(1), np.full(1, target_norm)) if spectrum is None else spectrum
+    seen = values > _NULL * np.max(values)
+    steps, start = step_size * values[seen] ** (2 / 3), 1 / values.size
+    rates = -0.5 * np.log1p(_shrinkage_at(width / 2, steps))
+    if np.any(rates <= 0):
         return float("inf")
-    bottom = float(floor().subs({eta: step_size, N: width / 2, T2: target_norm**2})) / (width / 2)
-    if bottom >= level:
+    squares = values[seen] ** (1 / 3) * target[seen] ** 2
+    bottom = _gain_at(width / 2, steps, squares) / -_shrinkage_at(width / 2, steps) / (width / 2)
+    rest = float(np.sum(bottom) + start * np.sum(~seen))
+    if rest >= level:
         return float("inf")
-    return float(np.log((1 - bottom) / (level - bottom)) / decay_rate(width, step_size))
+    if len(rates) == 1:
+        return float(np.log((start - bottom[0]) / (level - rest)) / rates[0])
+    # (After this long what is left above the floor is less than the level.)
+    longest = np.log(np.sum(np.abs(start - bottom)) / (level - rest)) / np.min(rates)
+    return float(
+        brentq(lambda t: rest - level + np.sum((start - bottom) * np.exp(-rates * t)), 0.0, 1.01 * longest + 1)
+    )
 
 
 def _step_residual(shown: sp.Expr) -> sp.Expr:
