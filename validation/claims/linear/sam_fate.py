@@ -57,13 +57,15 @@ def run_fate(context: Context) -> Iterator[Part]:
 
 
 def _edge(start: LinearStart, target: np.ndarray, most: float) -> float:
-    """The radius from which the flow loses a start."""
+    """The radius from which the flow loses a start: 0 if it fits at none, `most` if at all."""
 
     def fate(radius: float) -> float:
         return 0.5 - bool(sam_fate.fits(start.first, start.second, target, radius))
 
     if fate(most) < 0:
         return most
+    if fate(_CLOSE) > 0:
+        return 0.0
     return float(scipy.optimize.bisect(fate, _CLOSE, most, xtol=_CLOSE * most))
 
 
