@@ -34,7 +34,6 @@ from theory.prediction.validity import validity
 from validation.comparison import compare
 from validation.comparisons.additive import (
     _judged,
-    _lag,
     _law,
     additive_case,
     crowded,
@@ -613,19 +612,6 @@ def test_runs_of_sgd_may_end_before_the_flow() -> None:
     assert [row.get("sgd_mean") is not None for row in compared.rows] == [True, False]
     (note,) = compared.notes
     assert note.startswith(f"SGD ends at {runs.sgd_end:.4g}")
-
-
-def test_explicit_steps_are_late_by_half_the_logarithm_of_what_the_speed_gains() -> None:
-    """h4's speed 4a(1 − u²)u³, from u to √½; nothing is gained from there on."""
-
-    def lag(overlap: float) -> float:
-        teacher = SimpleNamespace(a=[0.7])
-        one: Any = SimpleNamespace(activation=Activation.from_degree(4), overlap=[overlap], teacher=teacher)
-        return _lag(one, 0)
-
-    assert lag(0.1) == pytest.approx(np.log(0.5**2.5 / (0.99 * 0.1**3)) / 2)
-    assert lag(0.6) == pytest.approx(np.log(0.5**2.5 / (0.64 * 0.6**3)) / 2)
-    assert lag(0.8) == lag(-0.8) == 0
 
 
 def test_no_verdict_where_fluctuations_move_the_flow_by_more_than_three_tenths() -> None:

@@ -236,9 +236,9 @@ def test_no_batch_takes_the_default_step_beyond_a_hundredth_of_that_of_descent()
 
 
 def test_a_step_that_throws_runs_off_what_they_have_found_is_told() -> None:
-    assert "held up to 8.56e-05" in resolve(SMALL).headline()
+    assert "held up to 8.559e-05" in resolve(SMALL).headline()
     (said,) = resolve(replace(SMALL, step_size=1e-4)).warnings
-    assert said.startswith("step-size 0.0001: rest: from 8.56e-05 on")
+    assert said.startswith("step-size 0.0001: rest: from 8.559e-05 on")
     assert resolve(replace(SMALL, step_size=8e-5)).warnings == ()
 
 

@@ -581,7 +581,10 @@ def test_beyond_a_step_mean_squares_about_the_rest_of_a_committee_grow(trained: 
 def test_rows_that_are_2_homogeneous_hold_what_those_of_the_additive_model_do(
     text: str, weights: tuple[float, ...]
 ) -> None:
-    """By another derivation, of noise that all share: without it ten rows of relu, batch 1, held 5 times that."""
+    """By another derivation, of noise that all share: without it ten rows of relu, batch 1, held 5 times that.
+
+    It leaves out what errors of several rows have in common, which takes up to 7 % off.
+    """
     activation, dim, count = Activation.parse(text), 100, len(weights)
     directions, target = Directions.orthonormal(Inputs.isotropic(dim), count), Additive(activation, weights)
     for batch, least in (
@@ -591,7 +594,7 @@ def test_rows_that_are_2_homogeneous_hold_what_those_of_the_additive_model_do(
     ):  # (of some batch what the mean step adds is an upper bound)
         model = DeclaredModel(directions, target, two_homogeneous(activation, count), Rule(1e-9, batch=batch))
         share = largest_at_rest(model) / largest_held_by_all(activation, weights, dim, batch)
-        assert (1 - 1e-3 if count == 1 else least) < share < 1.05
+        assert (1 - 1e-3 if count == 1 else least) < share < (1.05 if count == 1 else 1.08)
 
 
 @pytest.mark.parametrize(
@@ -928,8 +931,8 @@ def test_steps_are_known_of_noise_that_is_the_same_at_every_step(
     [
         ("tanh", 1, 0.01, None, []),
         ("tanh", 3, 0.01, 0.5, ["third order"]),
-        ("relu", 3, 0.008, None, []),
-        ("h1+0.8*h2", 3, 0.001, 0.5, []),
+        ("relu", 3, 0.008, None, ["whole steps"]),
+        ("h1+0.8*h2", 3, 0.001, 0.5, ["whole steps"]),
         ("light relu", 3, 0.002, None, []),
     ],
 )
@@ -952,7 +955,8 @@ def test_one_row_finds_one_direction_of_any_degree(
     below, above = flow.overlap.values[:, 0, 0, 0] ** 2 / flow.gram.values[:, 0, 0, 0]
     assert below < 0.5 < above
     law, mean = lone_rows(model, start)[0].law(model.rule), only(predict(model, start), MEAN_STEPS)
-    assert mean.value == pytest.approx(law.mean / size)
+    later = lone_rows(model, start)[0].behind(1)[0]
+    assert mean.value == pytest.approx(law.mean / size + later)
     assert [x.name for x in mean.conditions if not x.holds] == doubted
     saves = int(2.5 * entry.value / size)
     run = declared_sgd(model, start, steps=saves, replicas=runs, saves=saves, seed=1).dataset
@@ -960,7 +964,7 @@ def test_one_row_finds_one_direction_of_any_degree(
     times = run.time.values[there.argmax(axis=1)]
     assert there.any(axis=1).all()
     error, moved = times.std() / np.sqrt(runs), law.mean - entry.value
-    assert abs(times.mean() - law.mean) < 4 * error + moved**2 / entry.value
+    assert abs(times.mean() - mean.value * size) < 4 * error + moved**2 / entry.value
     assert abs(times.mean() - entry.value) > 8 * error
     assert times.std() == pytest.approx(law.std, rel=0.2)
 
