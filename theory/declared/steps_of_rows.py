@@ -57,7 +57,7 @@ class LoneRow:
 
     def whole_steps(self, rule: Rule, spread: float) -> Condition:
         r"""That second order is what steps do, at the start and half of the way: by which shares their mean, and their
-        variance, of which the law's mean has its `spread` (as a share), are others (`first_step`; noise on labels apart).
+        variance, of which the law's mean has the square of its `spread`, a share, are others (`first_step`; noise on labels apart).
         """
         own, student, target, loss, one = self.alone
         size, missed = float(rule.step_size) / rule.batch, 0.0  # type: ignore[arg-type]
@@ -65,7 +65,7 @@ class LoneRow:
             step = first_step(student, target, loss, replace(one, step_size=size), self.dim, u)
             shrinkage, variance = own.second_order(self.dim, u)
             moved = abs(step.whole + size * float(shrinkage) - float(own.at(u))) / abs(float(own.at(u)))
-            missed = max(missed, moved + spread * abs((step.moved - step.whole**2) / float(variance) - 1))
+            missed = max(missed, moved + spread**2 * abs((step.moved - step.whole**2) / float(variance) - 1))
         return small(
             "whole steps", missed, _BEYOND, "whole steps: what is beyond their second order moves this by {:.2g} or so"
         )
