@@ -57,7 +57,8 @@ class LoneRow:
 
     def whole_steps(self, rule: Rule, spread: float) -> Condition:
         r"""That second order is what steps do, at the start and half of the way: by which shares their mean, and their
-        variance, of which the law's mean has the square of its `spread`, a share, are others (`first_step`; noise on labels apart).
+        variance, of which the law's mean has the square of its `spread`, a share, are others (`first_step`; noise on labels
+        apart).
         """
         own, student, target, loss, one = self.alone
         size, missed = float(rule.step_size) / rule.batch, 0.0  # type: ignore[arg-type]
