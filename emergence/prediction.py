@@ -161,12 +161,9 @@ def sgd_means(resolved: "Resolved") -> dict[str, list[float | None]]:
 
 def _chance(resolved: "Resolved") -> list[float | None]:
     """Per direction, how likely random initial overlaps give it a neuron at this width; None without a greedy score."""
-    exponent = resolved.activation.information_exponent
-    if exponent < 2:
+    if resolved.activation.information_exponent < 2:
         return [None] * resolved.teacher.width
-    return selection_probability(
-        resolved.teacher, resolved.student.width, exponent, one_sided(resolved.activation)
-    ).tolist()
+    return selection_probability(resolved.teacher, resolved.student.width, resolved.activation).tolist()
 
 
 def staircase(resolved: "Resolved") -> tuple[list[float], list[float]]:

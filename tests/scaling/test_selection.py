@@ -11,13 +11,14 @@ import pytest
 from matplotlib.figure import Figure
 from scipy import integrate, stats
 
-from theory import InputError, Teacher, select
+from theory import Activation, InputError, Teacher, select
 from theory.baselines.winner import (
     covering_probability,
     weakest_wins,
     width_exponent,
     winning_probabilities,
 )
+from theory.prediction.greedy import exact_scores
 from theory.scaling.competition import Competition
 from theory.scaling.extreme_overlaps import GAUSSIAN, OverlapLaw
 from theory.scaling.selection import (
@@ -133,6 +134,7 @@ def test_first_correction_brings_the_law_to_the_draws() -> None:
     ("width", "count", "exponent"), [(1, 2, 4), (2, 2, 3), (3, 4, 3), (4, 4, 3), (5, 6, 4), (9, 6, 5)]
 )
 def test_who_is_selected_of_few_is_as_drawn_matrices_say(width: int, count: int, exponent: int) -> None:
+    """By leading scores, which in so many dimensions are those of exact times."""
     problem, draws = power_law(count, 1.0, width, exponent), 20_000
     block = np.random.default_rng(8).standard_normal((draws, width, count))
     reach = np.maximum(block, 0) if exponent % 2 else np.abs(block)
@@ -140,7 +142,8 @@ def test_who_is_selected_of_few_is_as_drawn_matrices_say(width: int, count: int,
     teacher = Teacher.of(problem.a, 10**9, normalise=False)
     drawn = np.column_stack([selected, np.logical_and.accumulate(selected, axis=1)]).mean(axis=0)
     law = selection_law(problem)
-    stated = np.concatenate([selection_probability(teacher, width, exponent), law.all_selected()[1:]])
+    found = selection_probability(teacher, width, Activation.from_degree(exponent))
+    stated = np.concatenate([found, law.all_selected()[1:]])
     error = np.sqrt(stated * (1 - stated) / draws)
     assert np.all(np.abs(drawn - stated) <= 4.5 * error + 1e-7)
     independent = np.abs(drawn - np.concatenate([1 - law.missed, law.all_selected(correlated=False)[1:]]))
@@ -252,9 +255,10 @@ def test_rare_failures_are_poisson(reach: float) -> None:
 
 def test_as_many_of_many_equal_directions_are_selected_as_there_are_neurons() -> None:
     """Beyond what is counted exactly; of two weights the heavier ones are selected more often."""
-    found = selection_probability(Teacher.of(np.ones(12), 10**9, normalise=False), 5, 4)
+    h4 = Activation.from_degree(4)
+    found = selection_probability(Teacher.of(np.ones(12), 10**9, normalise=False), 5, h4)
     np.testing.assert_allclose(found, 5 / 12, atol=0.01)
-    found = selection_probability(Teacher.of([2.0] * 6 + [1.0] * 6, 10**9, normalise=False), 5, 4)
+    found = selection_probability(Teacher.of([2.0] * 6 + [1.0] * 6, 10**9, normalise=False), 5, h4)
     assert found.sum() == pytest.approx(5, abs=0.1)
     assert found[:6].min() > found[6:].max() + 0.1
 
@@ -397,22 +401,54 @@ def test_prediction_says_how_likely_each_direction_is(run: Callable) -> None:
 
 
 def test_one_neuron_selects_by_the_angle_in_the_plane_of_its_teachers() -> None:
-    """Of a unit vector in the plane, score a cos⁴θ or b sin⁴θ: the weaker if tan⁴θ > a/b."""
-    teacher = Teacher.of(np.array([3.0, 1.0]), 2)
+    """Of an angle in that plane, scores in many dimensions are a cos⁴θ and b sin⁴θ: the weaker if tan⁴θ > a/b."""
+    teacher = Teacher.of(np.array([3.0, 1.0]), 10**9)
     weaker = 1 - 2 / np.pi * np.arctan(3**0.25)
-    np.testing.assert_allclose(selection_probability(teacher, 1, 6), [1 - weaker, weaker], atol=1e-6)
+    found = selection_probability(teacher, 1, Activation.from_degree(6))
+    np.testing.assert_allclose(found, [1 - weaker, weaker], atol=1e-6)
 
 
-@pytest.mark.parametrize(("width", "exponent", "spare", "off"), [(2, 6, 0, 0.02), (4, 3, 0, 0.02), (2, 4, 2, 0.006)])
-def test_overlaps_of_as_many_teachers_as_dimensions_are_selected_as_drawn(
-    width: int, exponent: int, spare: int, off: float
+def test_degree_two_selects_by_the_odds_of_the_squared_overlap() -> None:
+    r"""$\dot u=2au(1-u^2)$: squared overlap ½ is reached at $\ln(1/o)/4a$ of the odds $o=u^2/(1-u^2)$, so that a direction
+    of half the weight is found only if its odds squared are above the other's.
+    """
+    dim = 400
+
+    def heavier_is_behind(reach: float) -> float:
+        odds = (reach**2 / (dim - reach**2)) ** 2
+        return 2 * stats.norm.pdf(reach) * (2 * stats.norm.cdf(math.sqrt(dim * odds / (1 + odds))) - 1)
+
+    lighter = integrate.quad(heavier_is_behind, 0, 12, epsabs=1e-10)[0]
+    found = selection_probability(Teacher.of([2.0, 1.0], dim), 1, Activation.from_degree(2))
+    np.testing.assert_allclose(found, [1 - lighter, lighter], atol=1e-5)
+    assert lighter < 0.05  # (by scores a|u| one in three)
+
+
+@pytest.mark.parametrize(
+    ("text", "width", "count", "spare", "off"),
+    [
+        ("0.1*h3+h4", 2, 2, 20, 0.0),  # the third degree alone would leave a quarter of all starts without a neuron
+        ("h4+0.5*h5", 2, 3, 20, 0.01),
+        ("h2-0.3*h4", 3, 5, 5, 0.01),
+        ("h6", 2, 4, 2, 0.03),
+        ("h3", 4, 4, 1, 0.12),
+    ],
+)
+def test_directions_are_selected_as_often_as_drawn_starts_select_them(
+    text: str, width: int, count: int, spare: int, off: float
 ) -> None:
-    teacher = Teacher.of(np.array([1.0, 0.6, 0.4, 0.1]), 4 + spare)
-    overlap = draw_overlaps(width, 4, teacher.dim, 40_000, np.random.default_rng(3))
-    reach = np.maximum(overlap, 0) if exponent % 2 else np.abs(overlap)
-    drawn = np.mean(selected_scores(teacher.a * reach ** (exponent - 2)) > 0, axis=0)
-    stated = selection_probability(teacher, width, exponent)
-    assert np.all(np.abs(drawn - stated) < off + 4 * np.sqrt(drawn * (1 - drawn) / 40_000))
+    activation, draws = Activation.parse(text), 10_000
+    teacher = Teacher.of(np.array([1.0, 0.6, 0.4, 0.3, 0.1])[:count], spare * (width + count))
+    overlap = draw_overlaps(width, count, teacher.dim, draws, np.random.default_rng(3))
+    score = exact_scores(overlap.reshape(-1, count), teacher, activation).reshape(overlap.shape)
+    drawn = np.mean(selected_scores(score) > 0, axis=0)
+    stated = selection_probability(teacher, width, activation)
+    assert np.all(np.abs(drawn - stated) < off + 4.5 * np.sqrt(drawn * (1 - drawn) / draws) + 1e-3)
+
+
+def test_selection_by_overlap_needs_a_plateau() -> None:
+    with pytest.raises(InputError, match="information exponent of 2"):
+        selection_probability(Teacher.of([1.0, 0.5], 100), 1, Activation.parse("h1+h3"))
 
 
 def test_law_takes_the_dimension() -> None:

@@ -26,7 +26,7 @@ from theory.one_task.plateau import plateau as laws
 from theory.one_task.rare_samples import kick_kurtosis, variation
 from theory.one_task.single_task import SingleTask
 from theory.prediction.deflation import DeflatedRows, TooLong, deflated_rows, rows_by_share
-from theory.prediction.greedy import scores
+from theory.prediction.greedy import exact_scores
 from theory.prediction.predict import Prediction
 from theory.scaling import ideal_loss
 
@@ -503,7 +503,7 @@ def _rest(prediction: Prediction, q: int, limits: np.ndarray) -> tuple[Condition
         return ()
     left = float(1 - activation.dual.subs(cosine, -1) / activation.second_moment)
     overlap = prediction.initial.overlap[[prediction.neuron[q], *prediction.neuron[earlier]]]
-    scored = scores(overlap, prediction.teacher, activation.information_exponent)
+    scored = exact_scores(overlap, prediction.teacher, activation)
     own, found = scored[0], np.diagonal(scored[1:, earlier])
     waits = 1 / found + np.maximum(1 / own[earlier] - 1 / found, 0) / left
     lead, limit = float(np.min(waits) * own[q]), float(limits[q])

@@ -9,11 +9,11 @@ from theory.core.errors import InputError
 from theory.scaling.extreme_overlaps import GAUSSIAN, OverlapLaw
 
 #: Expected number of pairs above the threshold at which an integration starts.
-_START = 1e-7
+START = 1e-7
 #: It ends, at the latest, when every threshold on the reach is below this.
 _LEAST_REACH = 1e-6
 #: No reach is beyond this; its square is a double.
-_FARTHEST = 1e100
+FARTHEST = 1e100
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class Competition:
     """m neurons compete for P directions.
 
     Attributes:
-        weights: (P,) $a_q$, positive. width: m. power: $n=J-2$ (1 for J = 2), the power of the reach in the score.
+        weights: (P,) $a_q$, positive. width: m. power: $n=J-2$, the power of the reach in the score.
         law: of one reach.
 
     Raises `InputError` for weights that are not positive, a width below 1 or a power that is not positive.
@@ -41,25 +41,16 @@ class Competition:
             raise InputError(f"power is {self.power!r}: scores grow with the overlap, give a positive number")
 
     @classmethod
-    def of(
-        cls,
-        weights: ArrayLike,
-        width: int,
-        information_exponent: int,
-        dim: float = np.inf,
-        one_sided: bool | None = None,
-    ) -> "Competition":
-        """The competition of an activation with this information exponent. Raises `InputError` for exponent 1.
-
-        Args:
-            one_sided: only positive overlaps compete (`lone_path.one_sided`); by default that is taken to be so for odd J.
+    def of(cls, weights: ArrayLike, width: int, information_exponent: int, dim: float = np.inf) -> "Competition":
+        """The competition of an activation with this information exponent. Raises `InputError` for exponents below 3, at which
+        emergence times are no powers of the overlap (`TimedCompetition` has them at 2).
         """
-        if information_exponent < 2:
+        if information_exponent < 3:
             raise InputError(
-                f"information exponent is {information_exponent}: greedy selection by overlap needs 2 or more"
+                f"information exponent is {information_exponent}: selection by powers of the overlap needs 3 or more"
             )
-        law = OverlapLaw(dim, signed=information_exponent % 2 == 1 if one_sided is None else one_sided)
-        return cls(tuple(np.ravel(weights).tolist()), int(width), float(max(information_exponent - 2, 1)), law)
+        law = OverlapLaw(dim, signed=information_exponent % 2 == 1)
+        return cls(tuple(np.ravel(weights).tolist()), int(width), float(information_exponent - 2), law)
 
     @property
     def a(self) -> np.ndarray:
@@ -69,7 +60,7 @@ class Competition:
     def threshold(self, score: ArrayLike) -> np.ndarray:
         r"""The reach $(s/a_q)^{1/n}$ that a score asks of each direction, shape (..., P)."""
         with np.errstate(over="ignore"):
-            return np.minimum((np.asarray(score, dtype=float)[..., None] / self.a) ** (1 / self.power), _FARTHEST)
+            return np.minimum((np.asarray(score, dtype=float)[..., None] / self.a) ** (1 / self.power), FARTHEST)
 
     def growth(self, score: ArrayLike) -> np.ndarray:
         r"""$d\ln F_q/d\ln s$, shape (..., P)."""
@@ -82,7 +73,7 @@ class Competition:
     @property
     def interval(self) -> tuple[float, float]:
         """From −ln s where hardly any pair is above s, to where every threshold on the reach is negligible."""
-        highest = self.law.from_tail(_START / (self.width * len(self.weights)))
+        highest = self.law.from_tail(START / (self.width * len(self.weights)))
         return -float(np.log(self.a.max() * highest**self.power)), -float(
             np.log(self.a.min() * _LEAST_REACH**self.power)
         )

@@ -16,8 +16,8 @@ $$\frac{d\phi_q}{d\ln s}=r\,\phi_q\,\frac{d\ln F_q}{d\ln s},\qquad\phi_q(\infty)
 for the probability $\phi_q(s)$ that q is still free at s, which is the distribution function of its selected score. The
 first correction in the inverse size (linear noise around the fluid limit) follows along with the covariances.
 
-Source: the selection rule is arXiv:2504.19983, eq. (5); the law is derived here. J ≥ 2; for odd J, and for even J
-if odd degrees make them stall, negative overlaps score 0 and may leave a direction without a neuron.
+Source: the selection rule is arXiv:2504.19983, eq. (5); the law is derived here. J ≥ 3, or exact times (`TimedCompetition`);
+for odd J, and for even J if odd degrees make them stall, negative overlaps score 0 and may leave a direction without a neuron.
 """
 
 from dataclasses import dataclass
@@ -28,12 +28,15 @@ import numpy as np
 import scipy
 from numpy.typing import ArrayLike
 
+from theory.core.activation import Activation
 from theory.core.errors import InputError
 from theory.core.teacher import Teacher
+from theory.one_task.lone_path import one_sided
 from theory.scaling.competition import Competition
 from theory.scaling.extreme_overlaps import GAUSSIAN, OverlapLaw
 from theory.scaling.selection_count import none_missed
 from theory.scaling.selection_sets import MOST_DIRECTIONS, free_sets
+from theory.scaling.timed_competition import TimedCompetition
 
 #: The integration ends when fewer than this many free neurons, or free directions, are left to expect.
 _LEFT = 1e-7
@@ -161,20 +164,18 @@ def selection_law(competition: Competition, fluctuations: bool = True) -> Select
     )
 
 
-def selection_probability(
-    teacher: Teacher, width: int, information_exponent: int, one_sided: bool | None = None
-) -> np.ndarray:
-    """(P,) probability over random initial overlaps that each direction is selected; 1 for even activations and m ≥ P.
+def selection_probability(teacher: Teacher, width: int, activation: Activation) -> np.ndarray:
+    """(P,) probability over random initial overlaps that each direction is selected; 1 for m ≥ P if both signs get there.
 
-    Of independent Gaussian reaches, at any dimension: exact for one neuron, whose overlaps are Gaussians over a common norm;
-    for more off by up to 0.02 at d = P and 0.006 from 1.5P on (beside drawn unit vectors, P ≤ 8). The law of one reach in
-    $R^d$, taken to be independent, misses that norm, and is off by up to 0.09 at d = P and 0.02 at 2P.
-    Then exact up to `MOST_DIRECTIONS` directions; for more by the fluid limit, up to 64 with its first correction (beyond,
-    that is worth less than it costs): off by at most 0.01 beside draws of P = 9 to 32.
+    By exact one-task times (`TimedCompetition`), of independent Gaussian reaches, as they are for d → ∞: beside drawn starts
+    off by less than 0.01 from d = 5(P + m) on, by up to 0.03 at 2(P + m) and 0.12 at P + m.
+    Exact up to `MOST_DIRECTIONS` directions; for more by the fluid limit, up to 64 with its first correction (beyond, that is
+    worth less than it costs): beside draws of P = 9 to 32 off by at most 0.01, and by up to 0.06 for J = 2 and m near P,
+    where scores of all neurons are nearly the same.
     Raises `InputError` for information exponent 1.
     """
-    competition = Competition.of(teacher.a, width, information_exponent, one_sided=one_sided)
-    if width >= teacher.width and not competition.law.signed:
+    competition = TimedCompetition(tuple(teacher.a.tolist()), width, activation=activation, dim=teacher.dim)
+    if width >= teacher.width and not one_sided(activation):
         return np.ones(teacher.width)
     if teacher.width <= MOST_DIRECTIONS:
         return 1 - free_sets(competition).missed
