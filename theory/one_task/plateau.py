@@ -44,9 +44,9 @@ def _coefficients(polynomial: sp.Expr) -> dict[int, sp.Expr]:
 
 
 def _compiled(law: sp.Expr, weight: float, total: float, dim: int, batch: int) -> Callable:
-    """A law of u, per batch, as a NumPy function."""
-    function: Callable = sp.lambdify(u, law.subs({a: weight, mass: total, d: dim}) / batch, "numpy")
-    return function
+    """A law of u, per batch, as a NumPy function; lowered once for all numbers."""
+    lowered = lower_numpy(law, (u, a, mass, d))
+    return lambda overlap: lowered(overlap, weight, total, dim) / batch
 
 
 @lru_cache(maxsize=256)
@@ -119,8 +119,8 @@ class Plateau:
         Infinite where the second-order drift does not oppose the signal (possible without parity only).
         """
         shrinkage = _compiled(self.shrinkage_law, weight, total, dim, batch)
-        gain, loss = float(signal(self.activation).subs({a: weight, u: overlap})), float(shrinkage(overlap))
-        return float("inf") if gain * loss <= 0 else gain / loss  # (and not a number where one of them is none)
+        gain, loss = lower_numpy(signal(self.activation), (u, a))(overlap, weight), shrinkage(overlap)
+        return float("inf") if gain * loss <= 0 else float(gain / loss)  # (and not a number where one of them is none)
 
     def neglected(self, weight: float, overlap: float, total: float, dim: int) -> float:
         r"""Share of K that its leading order in d, at small overlap, leaves out; 0 of exact laws. Beside it stands
