@@ -249,8 +249,11 @@ def _predict(resolved: Resolved) -> Document:
 
     model = resolved.model
     times = _curve_times(resolved)
-    loss = model.loss(resolved.law.risk(model.riccati_time(times)))
-    flow_loss = model.loss(resolved.flow_law.risk(model.riccati_time(times)))
+    clock = model.riccati_time(times)
+    loss, flow_loss, loss_error, flow_error = (
+        model.loss(of(clock))
+        for of in (resolved.law.risk, resolved.flow_law.risk, resolved.law.risk_error, resolved.flow_law.risk_error)
+    )
     validities, exponents = _validity(resolved), _exponents(resolved)
     entries = _directions(resolved, validities)
     rows = [[*(entry[name] for name in HEADERS), mark] for entry, mark in zip(entries, marks(validities), strict=True)]
@@ -259,12 +262,17 @@ def _predict(resolved: Resolved) -> Document:
         "problem": resolved.echo(),
         "directions": entries,
         "exponents": exponents,
-        "loss": {"time": times, "value": loss, "flow": flow_loss},
+        "loss": {"time": times, "value": loss, "error": loss_error, "flow": flow_loss, "flow_error": flow_error},
         "floor": least,
         "riccati_rate": model.riccati_rate,
         "time_unit": resolved.clock,
         "sgd": known.entries(resolved.sgd),
     }
+
+    def ends(mean: "np.ndarray", error: "np.ndarray") -> str:
+        first, last, off = (table.cell(float(x)) for x in (mean[0], mean[-1], error[-1]))
+        return f"{first} to {last} ± {off}"
+
     slopes = ", ".join(f"{name} {table.cell(value)}" for name, value in exponents.items())
     lines = [
         resolved.headline(),
@@ -272,9 +280,9 @@ def _predict(resolved: Resolved) -> Document:
         table.render((*HEADERS, "valid"), rows),
         *explained(own.reasons for own in validities),
         "",
-        f"loss of gradient flow: {table.cell(float(flow_loss[0]))} at the start, {table.cell(float(flow_loss[-1]))} at time "
-        f"{table.cell(resolved.time)}, floor {table.cell(least)}",
-        f"loss with the best norms for its subspace: {table.cell(float(loss[0]))}, {table.cell(float(loss[-1]))}",
+        f"loss of gradient flow, mean over starts: {ends(flow_loss, flow_error)}, floor {table.cell(least)}",
+        f"loss with the best norms for its subspace: {ends(loss, loss_error)}",
+        f"from the start to time {table.cell(resolved.time)}; ±: what one column more or less moves",
         f"exponents of the loss in (speed factor fixed): {slopes}",
         resolved.clock,
         *_of_sgd(resolved),
@@ -446,14 +454,14 @@ def _riccati_table(resolved: Resolved, run: Run) -> Table:
         "±": errors,
     }
     loss, error = mean(np.asarray(run.data["loss"])[:, -1])
-    predicted, least = (
-        float(model.loss(resolved.law.risk(end))[0]),
-        float(model.loss(floor(model.spectrum, model.width))),
+    predicted, off, least = (
+        cell(float(model.loss(x)))
+        for x in (resolved.law.risk(end)[0], resolved.law.risk_error(end)[0], floor(model.spectrum, model.width))
     )
     measured = cell(loss) if error is None else f"{cell(loss)} ± {cell(error)}"
     at_end = (
-        f"loss at time {cell(resolved.time)}: mean {measured}, law {cell(predicted)}, "
-        f"floor {cell(least)} (with the best norms for the subspace)"
+        f"loss at time {cell(resolved.time)}: mean {measured}, law {predicted} ± {off} (a column more or less), "
+        f"floor {least} (with the best norms for the subspace)"
     )
     return beside(_validity(resolved), columns, ["", at_end, resolved.clock])
 

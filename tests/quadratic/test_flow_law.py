@@ -9,11 +9,13 @@ import scipy
 import sympy as sp
 
 from dynamics.quadratic.quadratic_flow import QuadraticFlow, quadratic_flow
+from dynamics.quadratic.riccati import riccati_flow
 from emergence.models.quadratic import MODEL, QuadraticProblem, resolve
 from theory import InputError, Subspace
 from theory.quadratic.filling import fermi, level, moved_by_a_column
 from theory.quadratic.flow_law import FlowLaw
 from theory.quadratic.occupation import Occupation
+from theory.quadratic.subspace import draw_subspace
 
 ONE_OVER = 1 / np.arange(1.0, 9.0)
 EQUAL = np.ones(6)
@@ -187,6 +189,40 @@ def test_predictions_of_narrow_students_and_large_steps_say_what_they_are() -> N
     entries = MODEL.predict.document(resolve(replace(wide, dim=10**4))).content
     assert [one["valid"] for one in entries["directions"]] == [True, True]
     assert entries["loss"]["flow"][0] == pytest.approx(1.0, rel=1e-3)  # ½φ(1)‖a‖², the student being light
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_the_mean_loss_over_starts_is_within_what_a_column_moves(seed: int) -> None:
+    """And not the law's: of six columns for six directions the slow starts leave a fifth more and above."""
+    weights = np.linspace(1.0, 0.3, 6)
+    made = law(weights, 6, dim=500)
+    own = Occupation(made.spectrum, made.dim, made.width)
+    times = np.array([0.8, 1.5]) * own.half_times()[4]
+    starts = [draw_subspace(6, 6, made.dim, generator) for generator in np.random.default_rng(seed).spawn(200)]
+    measured = np.array([riccati_flow(made.spectrum, x).risk(times) for x in starts])
+    mean, error = measured.mean(axis=0), measured.std(axis=0, ddof=1) / len(measured) ** 0.5
+    off = np.abs(mean - own.risk(times))
+    assert np.all(off <= own.risk_error(times) + 3 * error), (off, own.risk_error(times), error)
+    assert off[1] > 4 * error[1]
+
+
+def test_the_loss_of_a_law_is_moved_by_the_column_that_moves_it_more() -> None:
+    """One column has none less, as many as dimensions none more, and one in one dimension no other."""
+    times = np.array([3.0, 9.0])
+    made = law(ONE_OVER, 1)
+    np.testing.assert_array_equal(made.risk_error(times), np.abs(law(ONE_OVER, 2).risk(times) - made.risk(times)))
+    wider = np.abs([law(ONE_OVER, n).risk(times) - law(ONE_OVER, 5).risk(times) for n in (4, 6)])
+    np.testing.assert_array_equal(law(ONE_OVER, 5).risk_error(times), wider.max(axis=0))
+    full = FlowLaw(np.ones(1), 1, 1, 0.1)
+    np.testing.assert_array_equal(full.risk_error(times), np.zeros(2))
+
+
+def test_predict_says_how_far_the_losses_of_starts_are_from_the_law() -> None:
+    found = MODEL.predict.document(resolve(QuadraticProblem(student_width=6, teacher_width=6, dim=500)))
+    loss = found.content["loss"]
+    for name in ("error", "flow_error"):
+        assert loss[name][-1] > 0
+        assert f"± {loss[name][-1]:.4g}" in found.text
 
 
 def test_a_half_time_is_judged_by_what_a_column_does_to_it() -> None:

@@ -51,6 +51,23 @@ def test_late_levels_and_passages_are_those_of_sgd(dim: int, share: float, batch
         assert reached.mean() - alone.mean() > 4 * (reached - alone).std(ddof=1) / replicas**0.5
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_late_levels_of_few_dimensions_are_within_the_next_order(seed: int) -> None:
+    """Of three columns in twelve inputs, near the largest step, the risk is 2 % above what the first orders say."""
+    model = QuadraticModel(Teacher.of((0.905, 0.424), 12, normalise=False), 3, 3**-0.5)
+    step_size = 0.8 * largest_step(model)[0]
+    known = Knowledge.of(stiefel_law(model, step_size))
+    run = stiefel_sgd(model, list(draw_subspaces(2, 3, 12, seed, 256)), step_size=step_size, steps=30_000, seed=seed)
+    late = (run.risk[:, 40:].mean(axis=1), run.dataset.loss.values[:, 40:].mean(axis=1))
+    for quantity, own in zip((LATE_RISK, LATE_LOSS), late, strict=True):
+        (one,) = known.of_quantity(quantity)
+        mean, error = own.mean(), own.std(ddof=1) / len(own) ** 0.5
+        assert one.value < mean - 4 * error, (quantity, one.value, mean, error)
+        assert one.low < one.value
+        assert mean - 2 * error < one.high < 1.05 * mean, (quantity, one.high, mean, error)
+
+
 @pytest.mark.parametrize("count", [1, 2])
 def test_a_student_that_can_be_its_teacher_comes_to_rest_without_risk(count: int) -> None:
     """P = N, equal weights: no noise is left there. The first direction is found as SGD does, and not as late as the flow."""

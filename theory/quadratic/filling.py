@@ -94,6 +94,15 @@ def moved_by_a_column(own: np.ndarray, half_times: Callable[[float], np.ndarray]
     return np.asarray(np.max([_moved(own, x) for x in others], axis=0))
 
 
+def risk_by_a_column(own: np.ndarray, risks: Callable[[int], np.ndarray], width: int, dim: int) -> np.ndarray:
+    """By how much one column more or less moves a risk, the larger, of the shape of `own`: the size of what is of order 1/N.
+
+    `own`: risks at this width, (T,); `risks`: those at another. No width is below 1 or above d; 0 where it can be no other.
+    """
+    others = [np.abs(risks(n) - own) for n in (width - 1, width + 1) if 1 <= n <= dim]
+    return np.asarray(np.max([np.zeros_like(own), *others], axis=0))
+
+
 def _moved(own: np.ndarray, other: np.ndarray) -> np.ndarray:
     known = np.isfinite(own) & np.isfinite(other) & (other != own)
     apart = np.subtract(other, own, out=np.zeros_like(own), where=known)

@@ -27,7 +27,7 @@ import scipy
 from numpy.typing import ArrayLike
 
 from theory.core.arguments import check_positive
-from theory.quadratic.filling import fermi, level, moved_by_a_column
+from theory.quadratic.filling import fermi, level, moved_by_a_column, risk_by_a_column
 from theory.quadratic.model import check_width
 
 #: Times at which S is looked at for a crossing, from so early to so late in units of the decoupled ones.
@@ -65,6 +65,10 @@ class FlowLaw:
         count = float(self.dim - self.spectrum.size)
         off = np.sum(self.spectrum**2) - 2 * np.sum(self.spectrum * held, axis=1)
         return 2 * (off + np.sum(held**2, axis=1) + count * others**2 + norm2)
+
+    def risk_error(self, times: ArrayLike) -> np.ndarray:
+        """By how much a column more or less moves `risk`, (T,): what is left out of the mean over starts (derived)."""
+        return risk_by_a_column(self.risk(times), lambda n: replace(self, width=n).risk(times), self.width, self.dim)
 
     def half_times(self) -> np.ndarray:
         r"""Times from which on $S_{jj}\ge\tilde a_j/2$, shape (M*,): 0 if it never is below, inf if the width cannot hold it.

@@ -26,7 +26,7 @@ import scipy
 from numpy.typing import ArrayLike
 
 from theory.core.quadrature import gauss_hermite
-from theory.quadratic.filling import fermi, level, moved_by_a_column
+from theory.quadratic.filling import fermi, level, moved_by_a_column, risk_by_a_column
 from theory.quadratic.model import check_width
 
 #: Times at which the level is sampled for the emergence times of all directions.
@@ -65,6 +65,12 @@ class Occupation:
         a = self.spectrum
         off = np.divide(mixing**2, variance, out=np.zeros_like(variance), where=variance > 0)
         return 2 * (np.sum(a**2 * (1 - self._mean(logit, variance, 2)), axis=1) - off)
+
+    def risk_error(self, times: ArrayLike) -> np.ndarray:
+        """By how much a column more or less moves `risk`, (T,): what is left out of the mean over starts (derived)."""
+        return risk_by_a_column(
+            self.risk(times), lambda n: replace(self, width=n).risk(times), int(self.width), self.dim
+        )
 
     def _mean(self, logit: np.ndarray, variance: np.ndarray, power: int) -> np.ndarray:
         """Mean of g^power over log-odds with the mean odds of `logit` and variance 2/V, by three-point quadrature."""

@@ -36,9 +36,9 @@ def stiefel_law(model: QuadraticModel, step_size: float, batch: int = 1, seed: i
     r"""Late levels of Stiefel SGD from uniform frames and mean passages, each with its conditions; derived, see the module.
 
     Numbers, one each: `LATE_RISK` E R, 2 at f = 0; `LATE_LOSS`, mean ½E(f*−f)², that of risk
-    $2(1-2s\,\mathrm{tr}\tilde A\,EG+s^2N)$; `RELAXATION` in steps, $1/\lambda\epsilon$, ε the Riccati time of a step, λ of the
-    slowest deviation. `FOUND` once for each direction (place j, from 1): mean steps to the risk $R_j$, low to high by the
-    errors of the starts and by all that is left out.
+    $2(1-2s\,\mathrm{tr}\tilde A\,EG+s^2N)$, both low to high by the next order; `RELAXATION` in steps, $1/\lambda\epsilon$,
+    ε the Riccati time of a step, λ of the slowest deviation. `FOUND` once for each direction (place j, from 1): mean steps to
+    the risk $R_j$, low to high by the errors of the starts and by all that is left out.
 
     Valid for N ≥ P, up to 8 directions, a step below `theory.quadratic.stiefel.largest_step`, large d at fixed ηd/b; the
     conditions say what the next orders leave out. Of what is not known comes an `Unknown` with the reason: N below P, d below
@@ -75,10 +75,13 @@ def _late(model: QuadraticModel, state: Stationary, step_size: float, batch: int
     pairs = (1 - 1 / batch) * batch / model.teacher.dim * abs(state.kicks)
     left = (state.next_order(risk) + pairs + epsilon * abs(state.fluctuation)) / risk if risk else 0.0
     conditions = (steady, small("next order", left, _NEXT, "next order: what is left out is {:.2g} of the late risk"))
-    loss = 2 * (1 - 2 * share * float(model.spectrum @ np.diag(state.mean)) + share**2 * model.width)
+    held = float(model.spectrum @ np.diag(state.mean))
+    loss = float(model.loss(2 * (1 - 2 * share * held + share**2 * model.width)))
+    # (By the same share of what is not held, in which the loss is linear.)
+    loss_off = left * float(model.loss(4 * share * (float(model.spectrum.sum()) - held)))
     source = "theory.quadratic.stationary"
-    yield Known(LATE_RISK, risk, NUMBER, source, conditions)
-    yield Known(LATE_LOSS, float(model.loss(loss)), NUMBER, source, conditions)
+    for quantity, value, off in ((LATE_RISK, risk, left * risk), (LATE_LOSS, loss, loss_off)):
+        yield Known(quantity, value, NUMBER, source, conditions, None, max(value - off, 0.0), value + off)
     yield Known(RELAXATION, 1 / (state.rate * epsilon), STEPS, source, conditions)
 
 
