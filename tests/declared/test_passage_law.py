@@ -476,7 +476,7 @@ def test_what_a_sample_does_to_times_is_that_of_explicit_gradients(given: Proble
         for _ in range(2)
     ]
     packed = [np.concatenate([x.ravel() for x in one]) for one in pulls]
-    found = module._at(flow, SampleGradients(model, flow.kicks.noise), flow.begin, packed)[-1]
+    found = module._at(flow, SampleGradients(model, flow.kicks.noise), flow.begin, packed, [1.0] * len(packed))[-1]
     found, (mean, error) = found + 1, sampled_pulls(given, pulls)  # (λ·g is taken to be 1 in the mean)
     size = np.sqrt(np.diag(mean))
     assert np.all(np.abs(found - mean) < 4 * error + 0.015 * np.outer(size, size))
@@ -503,7 +503,7 @@ def test_kicks_move_times_as_products_of_rows_that_grow(given: Problem) -> None:
     gradients, state = SampleGradients(model, flow.kicks.noise), flow.parts(flow.begin)
     means = products(*flow.rates.coefficients(*state)[:2], *state[:2], model.directions.grams)
     kicks = gradients.kicks(*state[:2], gradients.at(*state)) - means
-    later = float(module._at(flow, gradients, flow.begin, [costate])[0][0])
+    later = float(module._at(flow, gradients, flow.begin, [costate], [1.0])[0][0])
     size, P, times = 0.005 * time / abs(later), model.directions.count, []
     for way in (size, -size):
         parts = [

@@ -39,6 +39,7 @@ from theory.declared.all_rows import AllRows
 from theory.declared.flow import speed
 from theory.declared.lone_row import FOUND
 from theory.declared.modified_equation import age
+from theory.declared.near_misses import NearMiss, chance, near_misses
 from theory.declared.rule import Momentum, Rule
 from theory.declared.sample_gradients import SampleGradients
 from theory.declared.schedule import Size
@@ -76,6 +77,8 @@ class PassageLaw:
             curvature: the largest until the first row is at each direction, (P,). sampled: of the row that is first at each
             direction, what a step adds to its squared norm there, by points over what it is exactly, (P,); nan where there
             is no law. begun: by what old gradients that are not there at the start make the mean later, over η there, (n,).
+        misses: who turns back short of a direction (k of them). lower, missed: by what their squared correlations then are
+            lower, over η/B and over η, (2, N, 3, k), and the variances, over η/B, (N, 3, k).
     """
 
     directions: np.ndarray
@@ -89,6 +92,9 @@ class PassageLaw:
     curvature: np.ndarray
     sampled: np.ndarray
     begun: np.ndarray
+    misses: tuple[NearMiss, ...] = ()
+    lower: np.ndarray | None = None
+    missed: np.ndarray | None = None
 
     @property
     def later(self) -> np.ndarray:
@@ -117,6 +123,20 @@ class PassageLaw:
         spread = _gaussian(own.size) * np.sqrt(np.maximum(values, 0.0)) @ vectors.T
         first = np.min(self.times[own] + later + spread, axis=1)
         return HittingLaw(float(first.mean()), float(first.std()))
+
+    def sooner(self, p: int, size: Size, batch: int = 1) -> tuple[float, float] | None:
+        """The chance that noise takes a row to direction p where it turns back by the flow, and when; None if none does."""
+        for place, miss in enumerate(self.misses):
+            if miss.p == p:
+                return chance(miss, *self.at_top(place, size, batch)), miss.time
+        return None
+
+    def at_top(self, place: int, size: Size, batch: int = 1) -> tuple[float, float]:
+        """What steps move the squared correlation by of one that turns back, in the mean, and its variance."""
+        assert self.lower is not None
+        assert self.missed is not None
+        lower = self.lower[0] + batch * self.lower[1]
+        return -float(self._summed(size, lower[..., place])), float(self._summed(size, self.missed[..., place]))
 
     def late(self, p: int, size: Size) -> tuple[float, float]:
         """By what old gradients, at steps of this size, make the row that is first at p by the flow later; and the sum of its
@@ -158,8 +178,17 @@ def passage_law(flow: AllRows, steps: Steps, found: np.ndarray) -> PassageLaw:
         with suppress(InputError):
             more = [_Costate.at(path, *one, allowed) for one in rows]
             crossings, costates = [*crossings, *rows], [*costates, *more]
+    misses, count = list[NearMiss](), len(costates)
+    for miss in near_misses(path.begins, path.correlations, found):
+        with suppress(InputError):
+            costates.append(_Costate.at(path, miss.row, miss.p, miss.time, allowed, passes=False))
+            misses.append(miss)
     gradients, sampled = SampleGradients(flow.model, flow.kicks.noise), np.full(found.shape, np.nan)
-    nodes, drift, turn, old, parts, noise = _integrands(path, gradients, costates)
+    nodes, *sums, noise = _integrands(path, gradients, costates)
+    lower = np.stack([pace**2 * sums[0], sums[1]])[..., count:]
+    missed = pace**2 * np.einsum("...aa->...a", noise)[..., count:]
+    (drift, turn, old, parts), noise = (x[..., :count] for x in sums), noise[..., :count, :count]
+    costates = costates[:count]
     for row, p, time in reversed(crossings):
         state = flow.parts(path.state(time))
         own = gradients.kicks(*state[:2], gradients.at(*state)).sum(axis=0)[row, row]
@@ -172,7 +201,8 @@ def passage_law(flow: AllRows, steps: Steps, found: np.ndarray) -> PassageLaw:
     begins = [_inner(flow, state, _opened(flow.shape, one.value(0.0)), pull) for one in costates]
     begun = np.array([np.einsum("ikk->", one) for one in begins])
     means = pace**2 * drift, turn, lag * old, lag * parts
-    return PassageLaw(directions, times, nodes, *means, pace**2 * noise, curvature, sampled, lag * begun)
+    own = pace**2 * noise, curvature, sampled, lag * begun
+    return PassageLaw(directions, times, nodes, *means, *own, tuple(misses), lower, missed)
 
 
 def _stands(rule: Rule) -> float:
@@ -215,8 +245,12 @@ class _Path:
         """The vector of the flow."""
         return self.steps[max(int(np.searchsorted(self.begins, time, "right")) - 1, 0)][2](time)
 
+    def correlations(self, time: float) -> np.ndarray:
+        """Squared, (m, P)."""
+        return np.abs(self.flow.correlations(self.state(time)))
+
     def _above(self, time: float) -> np.ndarray:
-        return np.abs(self.flow.correlations(self.state(time))) - FOUND
+        return self.correlations(time) - FOUND
 
     def _crossed(self, above: np.ndarray, row: int, p: int) -> float:
         """Inf of what is there from the start, or never; `above`: at all begins."""
@@ -234,15 +268,17 @@ class _Path:
 @dataclass(frozen=True, eq=False)
 class _Costate:
     """λ of one crossing: G (L, m, m), M (L, m, P) and that of a second layer (m,), 0 of one that is fixed, until its time; the
-    latter over the rule's speed, for momentum does not move it.
+    latter over the rule's speed, for momentum does not move it. Of what turns back (not `passes`) that of the squared
+    correlation itself, for which λ·F is 0.
     """
 
     path: _Path
     time: float
     value: Callable[[float], np.ndarray]
+    passes: bool = True
 
     @classmethod
-    def at(cls, path: _Path, row: int, p: int, time: float, allowed: _Allowed) -> "_Costate":
+    def at(cls, path: _Path, row: int, p: int, time: float, allowed: _Allowed, passes: bool = True) -> "_Costate":
         import scipy
 
         flow = path.flow
@@ -253,7 +289,8 @@ class _Costate:
         G, M = np.zeros((blocks, m, m)), np.zeros((blocks, m, P))
         M[:, row, p] = 2 * eigenvalues * X[row, p] / C[row, row]
         G[:, row, row] = -2 * eigenvalues * (X[row, p] / C[row, row]) ** 2
-        now = np.concatenate([G.ravel(), M.ravel(), np.zeros(m)]) / float(np.sum(M * turned) + np.sum(G * grown) / 2)
+        rate = float(np.sum(M * turned) + np.sum(G * grown) / 2) if passes else 1.0
+        now = np.concatenate([G.ravel(), M.ravel(), np.zeros(m)]) / rate
 
         def back(before: float, packed: np.ndarray) -> np.ndarray:
             allowed.take()
@@ -266,7 +303,7 @@ class _Costate:
         solved = scipy.integrate.solve_ivp(back, (0.0, time), now, "RK23", rtol=_COSTATE, atol=atol, dense_output=True)
         if not solved.success:
             raise InputError("λ is not to be had: the flow is too stiff")
-        return cls(path, time, lambda t: solved.sol(time - t))
+        return cls(path, time, lambda t: solved.sol(time - t), passes)
 
 
 Parts = tuple[np.ndarray, np.ndarray, np.ndarray]
@@ -373,7 +410,16 @@ def _integrands(path: _Path, gradients: SampleGradients, costates: list[_Costate
     ends = np.union1d(kept, times)
     middles = (ends[1:] + ends[:-1]) / 2
     found = [
-        [_at(path.flow, gradients, path.state(t), [one.value(min(t, one.time)) for one in costates]) for t in some]
+        [
+            _at(
+                path.flow,
+                gradients,
+                path.state(t),
+                [one.value(min(t, one.time)) for one in costates],
+                [float(one.passes) for one in costates],
+            )
+            for t in some
+        ]
         for some in (ends, middles)
     ]
     waits = (times > ends[:-1, None]).astype(float)[:, None]
@@ -385,10 +431,12 @@ def _integrands(path: _Path, gradients: SampleGradients, costates: list[_Costate
     return nodes, *[waits * x for x in means], waits[..., None] * waits[..., None, :] * noise
 
 
-def _at(flow: AllRows, gradients: SampleGradients, y: np.ndarray, packed: list[np.ndarray]) -> tuple[np.ndarray, ...]:
+def _at(
+    flow: AllRows, gradients: SampleGradients, y: np.ndarray, packed: list[np.ndarray], ahead: list[float]
+) -> tuple[np.ndarray, ...]:
     r"""$-\lambda\cdot\mathrm{kick}$, $\lambda\cdot(\tfrac12JF+rF)$, of rows alone $\lambda\cdot(JF+(r+\kappa)F)$ and the sizes
     of its summands, each (n,), and
-    $\operatorname{Cov}(\lambda_a\cdot g,\lambda_b\cdot g)$ (n, n), at one time.
+    $\operatorname{Cov}(\lambda_a\cdot g,\lambda_b\cdot g)$ (n, n), at one time. `ahead`: $\lambda_a\cdot F$.
     """
     state, student, rule, eigenvalues = flow.parts(y), flow.model.student, flow.model.rule, flow.rates.eigenvalues
     overlap, gram, _ = state
@@ -400,7 +448,7 @@ def _at(flow: AllRows, gradients: SampleGradients, y: np.ndarray, packed: list[n
     _, turn = _derivative(flow, state, drift)
     radial = flow.grown(*state)
     shifts, turns, olds, parts, means, seen, rest = [], [], [], [], [], [], []
-    for one in packed:
+    for one, forth in zip(packed, ahead, strict=True):
         costate = _opened(flow.shape, one)
         G, M, layer = costate
         shifts.append(-np.sum(G * kicks) / 2)
@@ -410,8 +458,8 @@ def _at(flow: AllRows, gradients: SampleGradients, y: np.ndarray, packed: list[n
         turns.append((old[0] + speed(rule) * layer @ turn[2]) / 2 + old[1])
         olds.append(sum(old))
         parts.append(np.abs(old).sum())
-        # (λ·F is 1, and of decay, which is no gradient's, F has −κv.)
-        means.append((1 + rule.decay * np.einsum("ikk->", mixed)) / speed(rule))
+        # (Of decay, which is no gradient's, F has −κv.)
+        means.append((forth + rule.decay * np.einsum("ikk->", mixed)) / speed(rule))
         # What λ_k sees of x, in the fields of directions and rows, and what is left of it.
         known = np.concatenate([np.einsum("i,ikp->kp", eigenvalues, x) for x in (turned, mixed)], axis=1)
         seen.append(known @ samples.inverse.T)

@@ -24,6 +24,7 @@ from theory.declared.known import small
 from theory.declared.lone_row import FOUND
 from theory.declared.loss import Correlation, Square
 from theory.declared.model import DeclaredModel
+from theory.declared.near_misses import turning_back
 from theory.declared.passage_law import PassageLaw, Steps, passage_law
 from theory.declared.population import check_target
 from theory.declared.rule import Rule
@@ -131,7 +132,10 @@ class Way:
         # (How slow it is there is in the law; by what old gradients make it later, if that is little, in its steps.)
         wider, time = small("curvature", self.wider(p, size, batch), FLUCTUATIONS, _CURVED), float(self.found[p])
         late, parts = (batch * x for x in self.late(p, size) or (0.0, 0.0))
-        return scattered(time + late * (parts <= FLUCTUATIONS * time), own), passing(near, _PASSED), wider
+        law = self.law()
+        sooner = law and law.sooner(p, size, batch)
+        others = (turning_back(*sooner),) if sooner else ()
+        return scattered(time + late * (parts <= FLUCTUATIONS * time), own), passing(near, _PASSED), wider, *others
 
     def of_steps(self, p: int, size: Size, batch: int = 1) -> HittingLaw | None:
         """Mean and spread of SGD's time to direction p, to first order in the size over the batch; None where not known."""
