@@ -612,7 +612,10 @@ def _rest_of_sgd(prediction: Prediction, rule: Rule, found: Sequence[Validity]) 
     variance = rule.noise**2 + 2 * missed
     if variance == 0 or not weights:
         return
-    excess, _ = excess_at_rest(activation, weights, dim, size, rule.batch, variance)
+    excess, shared = excess_at_rest(activation, weights, dim, size, rule.batch, variance)
+    # (By the errors' first order, of what each direction shows.)
+    kept = max(excess_at_rest(activation, [w], dim, size, rule.batch, variance)[1] / w**2 for w in weights)
+    kept *= variance / (1 - shared) / float(activation.second_moment) if shared < 1 else np.inf
     held = size / prediction.largest_held(rule.batch)
     second, slope = float(activation.second_moment), float(activation.kernel_at(1, 1))
     # What is missed is noise that has to do with x: along its own directions E x²σ² stands for Eσ², of all that kicks a row,
@@ -634,6 +637,12 @@ def _rest_of_sgd(prediction: Prediction, rule: Rule, found: Sequence[Validity]) 
             "rest: it is {:.2g} of the step from which runs are thrown off, where rare samples decide",
         ),
         small("missed", more, _LEFT_OUT, "missed: what nobody fits moves rows by {:.2g} more than noise does"),
+        small(
+            "errors",
+            kept,
+            _TENTH,
+            "errors: of a direction it is {:.2g} of all that is fitted, beyond their first order",
+        ),
         small("idle", rows / excess, _LEFT_OUT, "idle: rows that fit nothing keep {:.2g} of it beside it"),
     )
     yield Known(SGD_FLOOR, missed + excess, NUMBER, "derived: theory.one_task.stability", conditions)
