@@ -237,8 +237,10 @@ def neuron_ends(activation: Activation, teacher: Teacher, overlap: np.ndarray, r
     Each neuron runs on a clock of its own, $ds=\sum_pa_p\varphi'(t_p)t_p\,dt$, so that the plateau costs no more than the rest
     whatever the dimension, and a neuron that has arrived does not slow the others down.
 
-    Raises: InputError for overlaps of the wrong shape; IntegrationError if the integrator gives up.
+    Raises: InputError for overlaps of the wrong shape, and for an activation that is not even: negative overlaps then may
+    shrink to 0, where they stay, on a clock that does not end; IntegrationError if the integrator gives up.
     """
+    activation.require_even("where neurons end")
     start = np.asarray(overlap, dtype=float)
     if start.ndim != 2 or start.shape[1] != teacher.width:
         raise InputError(f"overlap has shape {start.shape}: give (neurons, {teacher.width})")

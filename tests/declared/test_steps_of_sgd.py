@@ -822,6 +822,26 @@ def test_rows_race_each_other_unless_a_sample_moves_all_of_them_alike(text: str,
     assert (means[1] < 0.99 * means[0]) == races
 
 
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow), pytest.param(2, marks=pytest.mark.slow)])
+def test_of_exponent_two_rows_are_not_first_there_as_independent_ones_are(seed: int) -> None:
+    """One field grows the noise of all rows: their mean is that of independent ones (282 steps) and more, and said to be."""
+    given = DeclaredProblem(
+        inputs="18", target="additive", teacher_weights=(0.891,), student="homogeneous", activation="quadratic",
+        student_width=2, noise=2.0, start_scale=0.174, seed=3, step_size=6.235e-4,
+    )  # fmt: skip
+    resolved, steps = resolve(given), 1400
+    run = declared_sgd(resolved.model, resolved.start, steps=steps, replicas=800, saves=steps, seed=seed).dataset
+    norm2 = np.einsum("rtekk->rtk", run.gram.values)
+    found = np.max(np.sum(run.overlap.values, axis=2)[..., 0] ** 2 / norm2, axis=2) >= 0.5
+    assert found.any(axis=1).all()
+    first = np.argmax(found, axis=1) / (found.shape[1] - 1) * steps
+    mean, error = float(first.mean()), float(first.std() / np.sqrt(first.size))
+    said = only(predict(resolved.model, resolved.start), MEAN_STEPS)
+    assert not said.reasons
+    assert said.low <= mean <= said.high + 3 * error
+    assert mean > said.value + 4 * error
+
+
 @pytest.mark.parametrize(("size", "batch"), [(5e-4, 1), (1.2e-3, 3)])
 def test_noise_on_labels_keeps_the_loss_of_sgd_above_that_of_the_flow(size: float, batch: int) -> None:
     """By steps of one student of h3 in 16 dimensions: neither 0 nor the leading order in the step size."""

@@ -538,6 +538,8 @@ def _of_sgd(prediction: Prediction, race: _Race, rule: Rule, p: int, flow: Valid
         at_e = _law_of_sgd(prediction, race, rule, p, 1)[0]
         found += [(MEAN_AT_E, SPREAD_AT_E, at_e, alone)] if at_e is not None and not np.isnan(at_e.mean) else []
     stays = "stays: it is that of rare runs which noise carries to where the drift turns back, and which stay there"
+    # (At exponent 2 rows' times are not independent: the mean is between that of such times and that of the pair by itself.)
+    together = float(race(size, rule.batch).mean[p]) if prediction.activation.information_exponent == 2 else 1.0
     for mean, spread, one, held in found:
         own = (*held, fact("stays", np.isfinite(one.std), stays))
         noise = of_noise(prediction, p, size, one, rule.batch)
@@ -545,7 +547,7 @@ def _of_sgd(prediction: Prediction, race: _Race, rule: Rule, p: int, flow: Valid
         beside = 1 + _TENTH * sum(x.value / x.limit for x in (*kept, noise[1]))
         beside += one.std / one.mean * (wide(flow.low, flow.high) - 1)
         low, high = (one.mean / size * x / time for x in (flow.low, flow.high))
-        ends = low / beside - whole, high * beside + whole
+        ends = low / beside - whole, high * beside / (together if one is law else 1.0) + whole
         yield Known(mean, one.mean / size, STEPS, source, (*own, noise[1]), p + 1, *ends)
         yield Known(spread, one.std / size, STEPS, source, (*own, *noise), p + 1)
 

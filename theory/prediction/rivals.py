@@ -1,7 +1,9 @@
 r"""How rows and directions compete where noise decides: what the law of one pair by itself leaves out.
 
 By the flow the greedy pair (k, p) has its direction first. Under noise every row k reaches every direction q at a random
-time $T_{kq}$ of its own one-task law; they are taken as independent, rows being light. A pair e of the same row or the same
+time $T_{kq}$ of its own one-task law; they are taken as independent, rows being light (at information exponent 2, where the
+noise of all rows grows with one field, two rows' times have correlations of .6 or so, and the first of them is later than
+that, at most as late as the pair by itself). A pair e of the same row or the same
 direction comes before it where $T_e<T_{kp}$, and before an earlier pair b that by the flow takes the row or the direction
 of e, $T_e<T_b$. With $G_e(t)=\int_0^tP(T_b>s)\,dP(T_e\le s)$, the direction is left at t with probability
 $$P(T_{kp}>t)\prod_{j\ne k}(1-G_{jp}(t)),$$
