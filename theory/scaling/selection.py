@@ -164,17 +164,19 @@ def selection_law(competition: Competition, fluctuations: bool = True) -> Select
     )
 
 
-def selection_probability(teacher: Teacher, width: int, activation: Activation) -> np.ndarray:
+def selection_probability(
+    teacher: Teacher, width: int, activation: Activation, law: OverlapLaw = GAUSSIAN
+) -> np.ndarray:
     """(P,) probability over random initial overlaps that each direction is selected; 1 for m ≥ P if both signs get there.
 
-    By exact one-task times (`TimedCompetition`), of independent Gaussian reaches, as they are for d → ∞: beside drawn starts
+    By exact one-task times (`TimedCompetition`), of independent reaches of the `law`, by default as for d → ∞: beside drawn starts
     off by less than 0.01 from d = 5(P + m) on, by up to 0.03 at 2(P + m) and 0.12 at P + m.
     Exact up to `MOST_DIRECTIONS` directions; for more by the fluid limit, up to 64 with its first correction (beyond, that is
     worth less than it costs): beside draws of P = 9 to 32 off by at most 0.01, and by up to 0.06 for J = 2 and m near P,
     where scores of all neurons are nearly the same.
     Raises `InputError` for information exponent 1.
     """
-    competition = TimedCompetition(tuple(teacher.a.tolist()), width, activation=activation, dim=teacher.dim)
+    competition = TimedCompetition(tuple(teacher.a.tolist()), width, law=law, activation=activation, dim=teacher.dim)
     if width >= teacher.width and not one_sided(activation):
         return np.ones(teacher.width)
     if teacher.width <= MOST_DIRECTIONS:
