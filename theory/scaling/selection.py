@@ -169,8 +169,8 @@ def selection_probability(
 ) -> np.ndarray:
     """(P,) probability over random initial overlaps that each direction is selected; 1 for m ≥ P if both signs get there.
 
-    By exact one-task times (`TimedCompetition`), of independent reaches of the `law`, by default as for d → ∞: beside drawn starts
-    off by less than 0.01 from d = 5(P + m) on, by up to 0.03 at 2(P + m) and 0.12 at P + m.
+    By exact one-task times (`TimedCompetition`), of independent reaches of the `law`, by default that of d → ∞: beside drawn
+    starts off by less than 0.01 from d = 5(P + m) on, by up to 0.03 at 2(P + m) and 0.12 at P + m.
     Exact up to `MOST_DIRECTIONS` directions; for more by the fluid limit, up to 64 with its first correction (beyond, that is
     worth less than it costs): beside draws of P = 9 to 32 off by at most 0.01, and by up to 0.06 for J = 2 and m near P,
     where scores of all neurons are nearly the same.
