@@ -2,7 +2,6 @@
 
 import argparse
 import contextlib
-import itertools
 import warnings
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
@@ -16,7 +15,7 @@ from emergence.cells import configuration, problem_of
 from emergence.commands.setup import check_uses, store_of
 from emergence.interruption import kept
 from emergence.model import Model, Simulation
-from emergence.options import Problem, options, written
+from emergence.options import options, written
 from emergence.progress import Progress
 from emergence.refusal import is_refusal, refuse
 from emergence.result import Result
@@ -29,12 +28,17 @@ from emergence.values import Text, Whole, shown
 DEFAULT_STORE = "sweep"
 #: So many cells are listed to people; the JSON document lists all.
 _LISTED = 200
+#: So many that are left out, or failed, are named at the end.
+_NAMED = 20
 #: So many cells, spread over the grid, are asked how long they take: each costs a prediction.
 _ASKED = 16
 
+#: The swept values of a cell that cannot be, and why.
+Refused = tuple[dict[str, Any], str]
+
 
 def run(arguments: argparse.Namespace) -> Result:
-    """Compute the cells that are missing. Status 1 if a cell failed or a simulation in it diverged.
+    """Compute the cells that are missing. Status 1 if a cell was refused or failed, or a simulation in it diverged.
 
     Refuses --workers with --scheduler.
     """
@@ -44,16 +48,21 @@ def run(arguments: argparse.Namespace) -> Result:
     simulation, picture = arguments.model.simulation(arguments.what), pictures.asked(arguments.figure)
     keep = _kept(arguments.keep, simulation)
     axes = _axes(arguments, simulation)
-    everything = _cells(arguments, simulation, axes, keep)
+    everything, refused = _cells(arguments, simulation, axes, keep)
     cells = everything[grid.part(arguments.shard)]
     folder = store_of(arguments, DEFAULT_STORE)
     missing = [cell for cell in cells if not (folder / cell.name).exists()]
     _check_texts(arguments.model, missing)
     _check_model(arguments, simulation, axes)
-    plan = merging.plan(everything[0].configuration, axes)
+    plan = merging.plan(everything[0].configuration, axes, [values for values, _ in refused])
+    for values, reason in refused[:_NAMED]:
+        console.warn(f"cell {label(values)} is left out: {reason}")
+    if len(refused) > _NAMED:
+        console.warn(f"{len(refused) - _NAMED} more cells are left out: --json names all")
+    without = {"refused": [{"cell": values, "reason": reason} for values, reason in refused]}
     if arguments.list:
         _forewarn(arguments.model, simulation, missing)
-        return _listed(arguments, axes, cells, folder)
+        return _listed(arguments, axes, cells, folder, without)
     with contextlib.ExitStack() as stack:
         # Whatever can be refused is refused before the store is touched: a scheduler that is not there, too.
         engine = stack.enter_context(_engine(arguments.scheduler, min(workers, len(missing)))) if missing else None
@@ -84,10 +93,11 @@ def run(arguments: argparse.Namespace) -> Result:
         "damaged": [_entry(cell) for cell in outcome.damaged],
         "diverged": [_entry(cell) for cell in outcome.diverged],
         "failed": [_entry(cell) | {"reason": reason} for cell, reason in outcome.failed],
+        **without,
     }
     drawn = pictures.of_data(picture, lambda: merging.of_plan(folder, plan), partial(_over, axes))
-    text = "\n".join([_text(arguments, axes, folder, outcome), *pictures.told(drawn)])
-    return Result(document | drawn, text, 1 if outcome.failed or outcome.diverged else 0)
+    text = "\n".join([_text(arguments, axes, folder, outcome, len(refused)), *pictures.told(drawn)])
+    return Result(document | drawn, text, 1 if refused or outcome.failed or outcome.diverged else 0)
 
 
 def _over(axes: grid.Axes, data: Any) -> str:
@@ -96,7 +106,9 @@ def _over(axes: grid.Axes, data: Any) -> str:
     return next((name for name in numbers if name != "seed" and name in data.dims), "")
 
 
-def _listed(arguments: argparse.Namespace, axes: grid.Axes, cells: list[Cell], folder: Path) -> Result:
+def _listed(
+    arguments: argparse.Namespace, axes: grid.Axes, cells: list[Cell], folder: Path, without: dict[str, Any]
+) -> Result:
     """The cells, which of them are finished, and how long the others may take; nothing is computed or written."""
     finished = [(folder / cell.name).exists() for cell in cells]
     each = pace(folder / cell.name for cell, there in zip(cells, finished, strict=True) if there)
@@ -107,6 +119,7 @@ def _listed(arguments: argparse.Namespace, axes: grid.Axes, cells: list[Cell], f
         "over": {name: list(values) for name, values in axes.items()},
         "shard": arguments.shard,
         "cells": [_entry(cell) | {"finished": there} for cell, there in zip(cells, finished, strict=True)],
+        **without,
         "left": left,
         "seconds_a_cell": each,
         "seconds_left": None if each is None else left * each,
@@ -145,16 +158,28 @@ def _axes(arguments: argparse.Namespace, simulation: Simulation) -> grid.Axes:
 
 def _cells(
     arguments: argparse.Namespace, simulation: Simulation, axes: grid.Axes, keep: tuple[str, ...] | None
-) -> list[Cell]:
-    """Every cell of the grid with its problem checked. Raises `InputError` naming the cell that cannot be."""
+) -> tuple[list[Cell], list[Refused]]:
+    """The cells of the grid with their problems checked, and those whose values contradict one another.
+
+    Raises `InputError` for a value that no cell can have, naming the first cell that has it: it is a mistake.
+    """
     model = arguments.model
     # A swept option sets aside the same things in the file as a flag does.
     first = problem_flags(arguments) | next(iter(grid.points(axes)))
     base = config.values(model, first, arguments.config)
-    return [
-        Cell(point, configuration(model, simulation.name, _problem(model, base, point), keep))
-        for point in grid.points(axes)
-    ]
+    cells, refused = list[Cell](), list[Refused]()
+    for point in grid.points(axes):
+        try:
+            cells.append(Cell(point, configuration(model, simulation.name, problem_of(model, base | point), keep)))
+        except Exception as error:
+            if not is_refusal(error):
+                raise
+            refused.append((point, str(error)))
+    possible = {item for cell in cells for item in cell.values.items()}
+    for point, reason in refused:
+        if not possible.issuperset(point.items()):
+            refuse(f"cell {label(point)}: {reason}")
+    return cells, refused
 
 
 def _check_model(arguments: argparse.Namespace, simulation: Simulation, axes: grid.Axes) -> None:
@@ -168,11 +193,6 @@ def _check_model(arguments: argparse.Namespace, simulation: Simulation, axes: gr
                 f"--over activation: {shown(activation)} is predicted by the model {own.name}, the sweep by "
                 f"{arguments.model.name}: sweep it by itself, with --activation, or name one with --model"
             )
-
-
-def _problem(model: Model, base: dict[str, Any], point: dict[str, Any]) -> Problem:
-    with _named(point):
-        return problem_of(model, base | point)
 
 
 @contextlib.contextmanager
@@ -235,7 +255,7 @@ def _entry(cell: Cell) -> dict[str, object]:
     return {"cell": cell.values, "file": cell.name}
 
 
-def _text(arguments: argparse.Namespace, axes: grid.Axes, folder: Path, outcome: Outcome) -> str:
+def _text(arguments: argparse.Namespace, axes: grid.Axes, folder: Path, outcome: Outcome, refused: int) -> str:
     over = ", ".join(f"{written(name)} ({len(values)} values)" for name, values in axes.items())
     total = outcome.finished + len(outcome.failed)
     shard = "" if arguments.shard is None else f", shard {arguments.shard}"
@@ -243,5 +263,6 @@ def _text(arguments: argparse.Namespace, axes: grid.Axes, folder: Path, outcome:
         f"{arguments.what} over {over}{shard}: {outcome.finished} of {total} cells finished "
         f"({len(outcome.computed)} computed, {len(outcome.found)} found, {len(outcome.damaged)} damaged before)"
     ]
-    lines += [f"failed: {cell.label}: {reason}" for cell, reason in itertools.islice(outcome.failed, 20)]
+    lines += [f"{refused} cells are left out: their values contradict one another"] * bool(refused)
+    lines += [f"failed: {cell.label}: {reason}" for cell, reason in outcome.failed[:_NAMED]]
     return "\n".join([*lines, f"store: {folder}"])

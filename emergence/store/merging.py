@@ -22,11 +22,15 @@ PLAN = "sweep-"
 Plan = dict[str, Any]
 
 
-def plan(configuration: Mapping[str, Any], axes: grid.Axes) -> Plan:
-    """What a sweep is about to compute: a cell's configuration with the swept options taken out, and their values."""
+def plan(configuration: Mapping[str, Any], axes: grid.Axes, refused: Iterable[Mapping[str, Any]] = ()) -> Plan:
+    """What a sweep is about to compute: a cell's configuration with the swept options taken out, and their values.
+
+    `refused`: swept values of cells that cannot be, which nobody is to miss.
+    """
     fixed = {name: value for name, value in configuration["problem"].items() if name not in axes}
     over = [[name, list(values)] for name, values in axes.items()]
-    return {**configuration, "problem": fixed, "over": over}
+    without = [[point[name] for name in axes] for point in refused]
+    return {**configuration, "problem": fixed, "over": over} | ({"without": without} if without else {})
 
 
 def plan_name(plan: Plan) -> str:
@@ -91,6 +95,8 @@ def _checked(name: str, found: Plan) -> Plan:
         raise DamagedError("it is no plan")
     if plan_name(found) != name or Path(found["what"]).name != found["what"]:
         raise DamagedError("it is a plan of another name, or leads elsewhere")
+    if any(len([_is_text(value) for value in values]) != len(axes) for values in found.get("without", ())):
+        raise DamagedError("what it leaves out are no cells of it")
     if any(len(kind) != 1 for kind in kinds) or grid.size(axes) > grid.LARGEST_GRID:
         raise DamagedError("its values are of several kinds, or too many")
     return found
@@ -104,7 +110,13 @@ def _is_text(value: object) -> bool:
 
 
 def _without_values(found: Plan) -> Plan:
-    return {key: value for key, value in found.items() if key != "over"}
+    return {key: value for key, value in found.items() if key not in ("over", "without")}
+
+
+def _points(found: Plan) -> Iterable[dict[str, Any]]:
+    """The values of the cells of a plan."""
+    without = {tuple(values) for values in found.get("without", ())}
+    return (point for point in grid.points(dict(found["over"])) if tuple(point.values()) not in without)
 
 
 def _experiment(plans: list[Plan]) -> Experiment:
@@ -113,7 +125,7 @@ def _experiment(plans: list[Plan]) -> Experiment:
     axes = {name: sorted({v for p in plans for v in dict(p["over"])[name]}) for name in names}
     planned = {}
     for found in plans:
-        for values in grid.points(dict(found["over"])):
+        for values in _points(found):
             ordered = {name: values[name] for name in names}
             configuration = {**fixed, "problem": fixed["problem"] | ordered}
             planned[cell_name(configuration)] = ordered

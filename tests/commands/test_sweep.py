@@ -460,6 +460,33 @@ def test_a_failing_cell_is_status_1(run: Callable, inline: Inline) -> None:
     assert "cell step-size=1e+09 failed" in err
 
 
+def test_cells_of_contradictory_values_are_left_out_and_the_others_run(run: Callable, inline: Inline) -> None:
+    """Each of their values is possible beside others; a value that is not is refused."""
+    asked = ("sweep", "predict", "--model", "linear", "--dim", "4", "--quiet", "--over", "noise=4,0")
+    flips = ("--over", "label-flip=0,0.5", "--over", "student-width=50,60")
+    code, document, err = run(*asked, *flips)
+    assert (code, document["cells"], document["computed"], document["failed"]) == (1, 6, 6, [])
+    left_out = [{"noise": 4.0, "label_flip": 0.5, "student_width": width} for width in (50, 60)]
+    assert [one["cell"] for one in document["refused"]] == left_out
+    assert all("give one of them" in one["reason"] for one in document["refused"])
+    assert "cell noise=4 label-flip=0.5 student-width=50 is left out: noise is 4 and label-flip is 0.5" in err
+    code, document, _ = run(*asked, *flips, "--list")
+    assert (code, len(document["cells"]), len(document["refused"]), document["left"]) == (0, 6, 2, 0)
+    (merged,) = run("merge", "emergence-out/sweep", "--quiet")[1]["experiments"]
+    assert (merged["cells"], merged["missing"]) == (6, [])
+    code, document, err = run("sweep", "predict", *SMALL[2:], "--over", "dim=4,64", "--over", "student-width=4,8")
+    assert (code, document) == (2, None)
+    assert "cell dim=4 student-width=4: dim is 4" in err
+
+
+def test_a_plan_that_leaves_out_no_cells_of_it_is_damaged() -> None:
+    asked = configuration(ADDITIVE, "predict", Problem())
+    for without in (1, [1], [[1, 2]], [[{}]]):
+        plan = merging.plan(asked, {"seed": (0, 1)}) | {"without": without}
+        records = [(merging.plan_name(plan), canonical(plan).encode())]
+        assert merging.experiments(records) == ([], [merging.plan_name(plan)])
+
+
 def test_a_figure_of_failed_cells_is_none_and_hides_no_reason(run: Callable, inline: Inline) -> None:
     code, document, err = run("sweep", "predict", *SMALL, "--over", "step-size=1e8,1e9", "--figure", "w.pdf")
     assert code == 1
