@@ -30,6 +30,7 @@ DECLARED = [
 ]
 QUADRATIC = ["--activation", "h2", "--dim", "16", "--teacher-width", "2"]
 LINEAR = ["--model", "linear", "--dim", "4", "--student-width", "8", "--train-size", "16"]
+CONTRADICTORY = ["sweep", "predict", "--model", "linear", "--over", "noise=4,0", "--over", "label-flip=0,0.5"]
 SWEEP = ["sweep", "predict", *SMALL, "--over", "seed=0:2", "--workers", "1"]
 WILD = [*BRIEF[:2], "--replicas", "2", "--allow-unstable", "--over", "step-size=1e3,1e4", "--workers", "1"]
 CLAIM = """[claim]
@@ -68,11 +69,12 @@ COMMANDS: dict[str, list[list[str]]] = {
     "compare": [["compare", *SMALL, *BRIEF]],
     "compare, linear": [["compare", *LINEAR, "--steps", "64", "--replicas", "2"]],
     "compare, declared": [["compare", *DECLARED, "--steps", "16", "--replicas", "2"]],
-    "sweep --list": [[*SWEEP, "--list"]],
+    "sweep --list": [[*SWEEP, "--list"], [*CONTRADICTORY, "--list"]],
     "sweep": [
         SWEEP,
         ["sweep", "predict", *SMALL, "--over", "step-size=1e-6,1e9", "--workers", "1"],
         ["sweep", "online-sgd", *SMALL, *WILD],
+        CONTRADICTORY,
     ],
     "merge": [["merge", "emergence-out/sweep"]],
     "plot": [["plot", "{file}", "-o", "x.svg"]],

@@ -127,6 +127,18 @@ def test_without_a_neighbour_or_beside_the_edge_of_stability_the_mark_is_infinit
     assert np.isinf(features.width_error(edge, 9))
 
 
+def test_no_mark_is_given_where_one_drawn_matrix_in_twenty_is_unstable() -> None:
+    """The equivalent is stable, also of eigenvalues a deviation up: the mark was .67 of the risk after 300 steps."""
+    features = RandomFeatures(1.28, 0.74, 28, 36)
+    steps, step_size = np.array([3, 300]), 0.55 / features.trace
+    found, spread = features.equivalent(), np.sqrt(2 / 28)
+    assert np.all(np.isfinite(found.risk(step_size * np.exp(spread), steps)))
+    assert np.all(np.isinf(features.width_error(step_size, steps)))
+    drawn = [features.draw(seed) for seed in range(200)]
+    grow = sum(float(np.sum(one.values / (2 / step_size - 2 * one.values))) >= 1 for one in drawn)
+    assert 2 <= grow <= 30
+
+
 @pytest.mark.parametrize(
     ("alpha", "width", "hidden"), [(0.75, 100, 101), (0.2, 100, 1600), (0.75, 30, np.inf), (1.0, 1, 2)]
 )
