@@ -33,6 +33,12 @@ def stationary_second(step_size: float, width: int, rng: np.random.Generator) ->
     return step_size**0.25 * rng.choice([1.0, 0.0, 0.0, -1.0], size=width)
 
 
+def drawn_second(step_size: float, width: int, seed: int, replicas: int) -> np.ndarray:
+    """The second layers (replicas, m) that runs start with."""
+    draws = [stream(seed, "oscillation", "second layer", replica=i) for i in range(replicas)]
+    return np.stack([stationary_second(step_size, width, rng) for rng in draws])
+
+
 @partial(jax.jit, static_argnums=(0, 1, 2))
 def _advance(
     method: Method, length: int, group: int, data: Data, networks: Network, keys: jax.Array, first: int, blocks: int
@@ -72,8 +78,7 @@ def oscillation(
     so that there is no reduction to fewer of them.
     """
     setting = Setting(task, start, step_size, steps, replicas, seed, saves, tracked, progress)
-    draws = [stream(seed, "oscillation", "second layer", replica=i) for i in range(replicas)]
-    second = np.stack([stationary_second(step_size, start.width, rng) for rng in draws])
+    second = drawn_second(step_size, start.width, seed, replicas)
     first = np.broadcast_to(start.first, (replicas, start.width, task.dim))
     starts = Network(jnp.asarray(first), jnp.asarray(second))
     keys, group = replica_keys(seed, replicas, "oscillation", "signs"), group_size(replicas)

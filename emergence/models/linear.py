@@ -84,7 +84,7 @@ class Resolved:
 
     Attributes:
         phases: None where nothing is predicted: class labels, or too few training points to determine θ*.
-        limit: largest stable step size; None likewise. steps: to run, None if there is no default.
+        limit: largest stable step size; None likewise, but of the oscillation. steps: to run, None if there is no default.
     """
 
     problem: LinearProblem
@@ -114,7 +114,8 @@ class Resolved:
         noise = f"label noise ±{problem.sigma:g}" if self.what == "label-noise" else "clean labels"
         labels = f"flips {problem.label_flip:g}" if problem.label_flip else noise
         points = f"{problem.train_size} training points" if problem.train_size else "fresh samples"
-        bound = "" if self.limit is None else f" (least-squares limit {self.limit:.3g})"
+        kind = "growth from" if self.what == "oscillation" else "least-squares limit"
+        bound = "" if self.limit is None else f" ({kind} {self.limit:.3g})"
         return (
             f"linear network, d = {problem.dim}, m = {problem.student_width}, target norm {problem.target_norm:g}, "
             f"{points}, {labels}, step size {problem.step_size:g}{bound}, seed {problem.seed}"
@@ -150,8 +151,11 @@ def resolve(problem: LinearProblem, simulation: Simulation | None = None) -> Res
     task = theory.draw_linear_task(problem.dim, problem.target_norm, problem.train_size or None, seed, classes)
     start = theory.draw_linear_start(problem.student_width, problem.dim, seed, problem.replicas)
     determined = not classes and (not problem.train_size or problem.train_size > problem.dim)
-    limited = what != "oscillation" and (determined or problem.full_batch)
-    limit = _limit(problem, task, start) if limited else None
+    limit = None
+    if what == "oscillation":
+        limit = _growth(problem, task)
+    elif determined or problem.full_batch:
+        limit = _limit(problem, task, start)
     warnings = _excesses(problem, task, limit, what)
     if what == "sam" and not problem.linearised:
         warnings += _lost(problem, task, start)
@@ -219,12 +223,28 @@ def _limit(problem: LinearProblem, task: "theory.LinearTask", start: "theory.Lin
     return stability_limit(geometry, gram, 1.0, problem.batch)
 
 
+def _growth(problem: LinearProblem, task: "theory.LinearTask") -> float:
+    """From which step size on the oscillation makes the first layer of some run grow; of a run, its larger half decides."""
+    import numpy as np
+
+    from dynamics.linear.oscillation import drawn_second
+    from theory.linear.oscillation import stability_limit
+
+    second = drawn_second(problem.step_size, problem.student_width, problem.seed, problem.replicas)
+    on = np.count_nonzero(second, axis=1)
+    largest = float(_spectrum(task)[0].max()) if problem.train_size else 1.0
+    return stability_limit(int(np.maximum(on, problem.student_width - on).max()), largest)
+
+
 def _excesses(problem: LinearProblem, task: "theory.LinearTask", limit: float | None, what: str) -> list[str]:
     """Warnings for what lies beyond a limit and is allowed; a refusal if it is not."""
     from theory.linear.sam_fate import share_left
 
     found = []
-    if limit is not None and problem.step_size >= limit:
+    if limit is not None and problem.step_size >= limit and what == "oscillation":
+        text = f"step-size is {problem.step_size:g}: from {limit:.3g} on oscillation makes the first layer grow without end"
+        found.append((text, "lower it or student-width"))
+    elif limit is not None and problem.step_size >= limit:
         text = f"step-size is {problem.step_size:g}, beyond the least-squares stability limit {limit:.3g}"
         found.append((text, "lower it" if problem.full_batch else "lower it, raise batch"))
     if what == "sam" and not problem.linearised:
@@ -472,7 +492,7 @@ MODEL = Model(
         Simulation(
             "oscillation",
             "the Markov oscillation algorithm: second-layer weights that jump",
-            _LINEAR | {"steps", "replicas"},
+            _LINEAR | {"allow_unstable", "steps", "replicas"},
             _oscillation,
             _table,
             _DATA,

@@ -700,6 +700,25 @@ def test_the_time_to_a_level_is_when_the_exact_mean_is_there() -> None:
     assert oscillation.time_to_level(2, 0.5, 3.0) == np.inf  # the floor is above
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_the_oscillation_grows_in_every_run_from_its_limit_on(seed: int) -> None:
+    """A plain loop a fourteenth below and above it, on a training set; the larger half of the neurons decides."""
+    rng = np.random.default_rng(seed)
+    dim, width = 4, 30
+    inputs, target = rng.standard_normal((12, dim)), rng.standard_normal(dim)
+    covariance, begin = inputs.T @ inputs / 12, rng.random(width) < 0.7
+    half = max(begin.sum(), width - begin.sum())
+    limit = oscillation.stability_limit(int(half), float(np.linalg.eigvalsh(covariance).max()))
+    for factor, grows in ((0.93, False), (1.07, True)):
+        first, on, step = rng.standard_normal((width, dim)), begin, factor * limit
+        for _ in range(6000):
+            second = np.where(on, step**0.25 * rng.choice([-1, 1], width), 0.0)
+            first, on = first - step * np.outer(second, covariance @ (first.T @ second - target)), ~on
+            if np.sum(first**2) > 1e9:
+                break
+        assert (np.sum(first**2) > 1e9) == grows
+
+
 def test_the_oscillation_shrinks_slowly_where_a_training_set_has_little() -> None:
     """At the predicted time 854 (population: 370) the mean of 200 runs is the level, within 4 standard errors."""
     width, step, dim, replicas = 40, 0.03, 5, 200

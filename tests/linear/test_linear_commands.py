@@ -202,6 +202,17 @@ def test_clean_labels_are_said_to_be_clean(command):
     assert command("predict", "--model", "linear", *one).code == 0  # one direction is aligned from the start
 
 
+def test_a_step_at_which_the_oscillation_grows_is_refused(run):
+    options = ["--dim", "4", "--student-width", "60", "--train-size", "0", "--step-size", "0.3", "--steps", "200"]
+    code, _, err = run("simulate", "oscillation", *options)
+    assert code == 2
+    assert "step-size is 0.3: from 0." in err
+    assert "on oscillation makes the first layer grow without end: lower it or student-width, or give" in err
+    code, _, err = run("simulate", "oscillation", *options, "--allow-unstable", "--quiet")
+    assert code == 1
+    assert "grow without end" in err
+
+
 def test_flags_of_the_linear_network_are_refused_elsewhere(run):
     code, _, err = run("predict", "--noise", "3")
     assert code == 2

@@ -60,6 +60,8 @@ def half_step(norm2: sp.Expr = v, on: sp.Expr = N, step: sp.Expr = eta, target2:
 #: step, of which each neuron makes every other one.
 SHRINKAGE = sp.expand(sp.diff(half_step(), v) - 1)
 RATE = -sp.log(1 + SHRINKAGE) / 2
+#: Step size from which the first layer grows instead.
+(LIMIT,) = sp.solve(SHRINKAGE, eta)
 _shrinkage_at = sp.lambdify((N, eta), SHRINKAGE)
 _gain_at = sp.lambdify((N, eta, T2), half_step().subs(v, 0))
 
@@ -90,6 +92,15 @@ def mean_norm2(
     turns = np.stack([(np.asarray(times) + 1) // 2, np.asarray(times) // 2])
     left = np.exp(turns * np.log1p(shrinkage)[:, None])
     return np.sum(level[:, None] + (np.asarray(start) - level)[:, None] * left, axis=0)
+
+
+def stability_limit(on: int, largest: float = 1.0) -> float:
+    r"""`LIMIT` of a training set: η from which $\|W\|_F^2$ of the neurons that are on grows in every run.
+
+    Not only in the mean: fresh signs s change it by exactly $\eta^{3/2}(N\eta^{3/2}-2)|W^\top s|^2$ where θ* = 0 (derived).
+    Args: N. largest: eigenvalue λ of the training inputs' covariance, along which that is so of steps $\eta\lambda^{2/3}$.
+    """
+    return float(LIMIT.subs(N, on)) / largest ** (2 / 3)
 
 
 def decay_rate(width: int, step_size: float) -> float:
