@@ -14,6 +14,8 @@ from emergence.values import Choice, Number, Share, Switch, Text, Whole
 if TYPE_CHECKING:
     from pathlib import Path
 
+    import xarray as xr
+
     from dynamics.networks import ImageSet
 
 DATA = "digits (scikit-learn), or the folder of CIFAR-10's Python batches"
@@ -108,11 +110,23 @@ def _table(_: Resolved, run: Run) -> Table:
     for arm in last.arm.values.tolist():
         x = last.sel(arm=arm).mean("replica")
         train, test, norm = ([float(y) for y in x[name]] for name in ("loss_train", "loss_test", "norm"))
-        rows.append((arm, *train, float(x.expected_loss), *test, float(x.departure), *norm))
+        rows.append((arm, *train, float(x.expected_loss), _error(last, arm), *test, float(x.departure), *norm))
     pairs = [(name, f"{name}, linearised") for name in ("train loss", "test loss", "norm")]
-    headers = ("arm", *pairs[0], "train loss, expected", *pairs[1], "departure", *pairs[2])
-    note = f"any model that interpolates noisy labels has training loss {run.result.plateau:.4g} against clean ones"
-    return Table(headers, rows, below=["", note])
+    headers = ("arm", *pairs[0], "train loss, expected", "±", *pairs[1], "departure", *pairs[2])
+    plateau = f"any model that interpolates noisy labels has training loss {run.result.plateau:.4g} against clean ones"
+    error = "±: standard error of linearised less expected, over replicas (each has its own start and expectation)"
+    return Table(headers, rows, below=["", error, plateau])
+
+
+def _error(last: "xr.Dataset", arm: str) -> float | None:
+    """Of the mean over replicas of what the linearised network's loss is off its expectation by; None of one replica, and where
+    nothing is random.
+    """
+    from dynamics.networks.lazy_rich import NOISY
+
+    of = last.sel(arm=arm)
+    off = of.loss_train.sel(model="linearised") - of.expected_loss
+    return None if off.size < 2 or arm != NOISY else float(off.std(ddof=1)) / math.sqrt(off.size)
 
 
 _CURVES = ("loss_train", "loss_test", "norm", "displacement", "departure", "expected_loss")

@@ -23,6 +23,16 @@ def test_lazy_rich_writes_its_dataset(run: Callable, tmp_path: Path) -> None:
     assert dict(data.sizes) == {"replica": 2, "arm": 2, "model": 2, "time": 21}
 
 
+def test_lazy_rich_says_how_well_runs_know_what_is_expected(run: Callable) -> None:
+    """Beside an expectation that is exact for each start: of what flips leave, over replicas."""
+    arms = {row["arm"]: row for row in run(*LAZY)[1]["table"]}
+    data = xr.load_dataset(run(*LAZY)[1]["file"]).isel(time=-1).sel(arm="label-noise")
+    off = (data.loss_train.sel(model="linearised") - data.expected_loss).values
+    assert arms["label-noise"]["±"] == pytest.approx(abs(off[0] - off[1]) / 2)
+    assert arms["clean"]["±"] is None
+    assert abs(off.mean()) < 20 * arms["label-noise"]["±"]
+
+
 @pytest.mark.slow
 def test_pruning_reuses_what_was_trained(run: Callable, tmp_path: Path) -> None:
     assert run("simulate", "label-noise-network", *NET)[0] == 0
