@@ -6,7 +6,8 @@ subspace, whose frame may be turned, the ``diagonal``; every other dimension mak
 
 Seeds that were recorded at times of their own are interpolated before they are averaged, over the times that all of them have.
 Where some runs of a variable are inf (an event that has not come by the end), the median stands in place of the mean, with inf
-counted, and the range is open above. A legend counts the values that are finite, where some are not.
+counted, and the range is open above. A legend counts the values that are finite, where some are not; an axis that is to be
+logarithmic, the points that it does not show.
 """
 
 import itertools
@@ -15,6 +16,7 @@ from typing import Any
 
 import numpy as np
 import xarray as xr
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
@@ -40,6 +42,8 @@ _WIDTH, _HEIGHT = 7.0, 2.9
 _LINEAR = ("overlap", "diagonal", "share")
 #: So few points are shown as such.
 _FEW = 20
+#: Markers that are ends of bars.
+_CAPS = ("_", "|")
 #: Share of a time that is rounding.
 _ROUNDING = 1e-9
 
@@ -96,6 +100,9 @@ def figure(data: xr.Dataset, *variables: str, over: str = "", log: str | None = 
             plot.theory(x, beside, "predicted")
         if np.isfinite(top):
             ax.set_ylim(top=top)
+        if log:  # (by itself a scale leaves out no more than what is at time 0)
+            ax.set_ylabel("\n".join(filter(None, [ax.get_ylabel(), _left_out(ax, "y")])))
+            ax.set_xlabel(", ".join(filter(None, [ax.get_xlabel(), _left_out(ax, "x")])) if ax is panels[-1] else "")
         if x.dtype.kind == "i" and ax.get_xscale() == "linear":
             ax.xaxis.set_major_locator(MaxNLocator(6, integer=True))
         plot.done(few=True)
@@ -106,6 +113,18 @@ def figure(data: xr.Dataset, *variables: str, over: str = "", log: str | None = 
         if ax.get_yscale() == "linear":  # (a common offset would stand where the legend may)
             ax.ticklabel_format(axis="y", useOffset=False)
     return drawn
+
+
+def _left_out(ax: Axes, axis: str) -> str:
+    """How many points of curves a logarithmic axis does not show, in words; nothing if it shows all."""
+    if getattr(ax, f"get_{axis}scale")() != "log":
+        return ""
+    lines = [line for line in ax.lines if line.get_transform() == ax.transData and line.get_marker() not in _CAPS]
+    points = np.concatenate([np.array(line.get_xydata(), dtype=float) for line in lines])
+    values = points[np.isfinite(points).all(axis=1), "xy".index(axis)]
+    lost = values <= 0
+    what = "0" if np.all(values[lost] == 0) else "not above 0"
+    return f"{lost.sum()} of {values.size} points are {what}: not shown" if lost.any() else ""
 
 
 def _clock(data: xr.Dataset) -> xr.DataArray | None:

@@ -119,9 +119,7 @@ def _table(_: Resolved, run: Run) -> Table:
 
 
 def _error(last: "xr.Dataset", arm: str) -> float | None:
-    """Of the mean over replicas of what the linearised network's loss is off its expectation by; None of one replica, and where
-    nothing is random.
-    """
+    """Of the mean over replicas of linearised loss less its expectation; None of one replica, and of clean labels."""
     from dynamics.networks.lazy_rich import NOISY
 
     of = last.sel(arm=arm)

@@ -154,6 +154,16 @@ def test_times_that_differ_by_rounding_are_one_axis():
 INF, NAN = np.inf, np.nan
 
 
+def test_a_logarithmic_axis_says_what_it_does_not_show():
+    times, runs = np.array([0.0, 1.0, 10.0, 100.0]), np.array([[3.0, -1.0, 0.1, 0.02], [3.0, -1.0, -0.05, 0.02]])
+    data = xr.Dataset({"gap": (("replica", "time"), runs)}, {"time": times})
+    (ax,) = figure(data, "gap", log="xy").axes
+    assert ax.get_ylabel() == "gap\n1 of 4 points are not above 0: not shown"  # of the mean, that is drawn
+    assert ax.get_xlabel() == "time, 1 of 4 points are 0: not shown"
+    (ax,) = figure(data, "gap", log="").axes
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("time", "gap")
+
+
 @pytest.mark.parametrize("log", ["", "y"])
 def test_what_has_not_come_by_the_end_counts_in_the_median_and_opens_the_range(log):
     """Half of the runs of width 8 have not come, so that their median is not known either."""
