@@ -379,8 +379,8 @@ def test_means_of_sgd_are_predicted_of_one_task_and_along_the_flow_of_all(comman
     assert float(shown.splitlines()[4].split()[2]) == pytest.approx(entries[0]["sgd_mean"], rel=1e-3)
     entries = command("predict", *shape, "--seed", "16", "--json").document["directions"]
     reasons = [[reason.split(":")[0] for reason in entry["steps_valid"]] for entry in entries]
-    assert reasons == [["lost"]] * 3
-    assert [entry["sgd_valid"][0].split(":")[0] for entry in entries[1:]] == ["lost", "lost"]
+    assert reasons == [["lost"], ["sooner", "lost"], ["lost"]]
+    assert all(any(reason.startswith("lost:") for reason in entry["sgd_valid"]) for entry in entries[1:])
     shown = command("predict", *shape, "--seed", "16").out
     assert shown.count("lost: in 0.31 of the runs") == 1
 
