@@ -176,9 +176,9 @@ class RandomFeatures:
 
         By one feature less or more, the larger; and by what all eigenvalues do to it that are off by a share of $\sqrt{2/d}$
         (the deviation of $\chi^2_d/d$, a large eigenvalue's), ½{R(ηe^s) + R(ηe^{−s})} − R. A mark, not a bound: the mean over
-        400 drawn W was off, nearly always above, by 1.6 of it at most beyond two standard errors, mostly by a fifth to a half,
-        in 345 random problems at 1 to 30000 steps (α from .2 to 1.8, d to 60, v from d + 1 to 6d, η Tr D from .01 to .3). inf
-        where one of these is unstable, or d has no neighbour, or a step that is as much larger as Tr S is in one draw of ten
+        400 drawn W was off, nearly always above, by 1.6 of it at most (2.2 once) beyond two standard errors, mostly by a fifth
+        to a half, in 465 random problems at 1 to 30000 steps (α from .2 to 1.8, d to 60, v from d + 1 to 6d, ηTr D .01 to
+        .3). inf where one of these is unstable, or d has no neighbour, or a step as much larger as Tr S is in one draw of ten
         thousand grows: the mean over many W is then that of the few that grow (of 70 random problems all 19 in which 2 to 125
         of 400 W do, 3 of 4 where one does, 5 where none does). Raises `InputError` as `equivalent` and `Spectrum.risk` do.
         """
