@@ -29,6 +29,7 @@ def wavering(step_size: float, batch: int) -> tuple[DeclaredModel, Start]:
     return model, draw_start(directions, 3, 0.5, seed=864)
 
 
+@pytest.mark.slow_for("2")
 @pytest.mark.parametrize("seed", [1, 2])
 def test_a_squared_correlation_that_turns_back_is_as_gaussian_as_that_of_sgd(seed: int) -> None:
     model, start = wavering(0.05, 160)

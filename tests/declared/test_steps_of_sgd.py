@@ -822,7 +822,8 @@ def test_rows_race_each_other_unless_a_sample_moves_all_of_them_alike(text: str,
     assert (means[1] < 0.99 * means[0]) == races
 
 
-@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow), pytest.param(2, marks=pytest.mark.slow)])
+@pytest.mark.slow_for("1", "2")
+@pytest.mark.parametrize("seed", [0, 1, 2])
 def test_of_exponent_two_rows_are_not_first_there_as_independent_ones_are(seed: int) -> None:
     """One field grows the noise of all rows: their mean is that of independent ones (282 steps) and more, and said to be."""
     given = DeclaredProblem(
@@ -870,6 +871,7 @@ def test_noise_on_labels_keeps_the_loss_of_sgd_above_that_of_the_flow(size: floa
     assert measured.mean() - leading > 8 * error
 
 
+@pytest.mark.slow_for("1.5-2", "0.4-2")
 @pytest.mark.parametrize(("noise", "seed"), [(1.5, 1), (1.5, 2), (0.4, 1), (0.4, 2)])
 def test_a_loss_at_rest_that_is_much_of_what_is_fitted_is_beyond_the_first_order_of_errors(
     noise: float, seed: int
