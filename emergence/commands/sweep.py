@@ -263,6 +263,6 @@ def _text(arguments: argparse.Namespace, axes: grid.Axes, folder: Path, outcome:
         f"{arguments.what} over {over}{shard}: {outcome.finished} of {total} cells finished "
         f"({len(outcome.computed)} computed, {len(outcome.found)} found, {len(outcome.damaged)} damaged before)"
     ]
-    lines += [f"{refused} cells are left out: their values contradict one another"] * bool(refused)
+    lines += [f"cells left out, as their values contradict one another: {refused}"] * bool(refused)
     lines += [f"failed: {cell.label}: {reason}" for cell, reason in outcome.failed[:_NAMED]]
     return "\n".join([*lines, f"store: {folder}"])

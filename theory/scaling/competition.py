@@ -47,7 +47,8 @@ class Competition:
         """
         if information_exponent < 3:
             raise InputError(
-                f"information exponent is {information_exponent}: selection by powers of the overlap needs 3 or more"
+                f"information exponent is {information_exponent}: selection by powers of the overlap needs 3 or more; "
+                "at 2 take a TimedCompetition"
             )
         law = OverlapLaw(dim, signed=information_exponent % 2 == 1)
         return cls(tuple(np.ravel(weights).tolist()), int(width), float(information_exponent - 2), law)

@@ -41,7 +41,8 @@ class TimedCompetition(Competition):
         super().__post_init__()
         if self.activation.information_exponent < 2:
             raise InputError(
-                f"activation {self.activation.name!r}: selection by overlap needs an information exponent of 2 or more"
+                f"activation {self.activation.name!r}: selection by overlap needs an information exponent of 2 or more: "
+                "take its linear part off"
             )
 
     @cached_property
