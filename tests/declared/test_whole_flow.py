@@ -388,3 +388,16 @@ def test_what_is_not_found_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(InputError, match="samples is 40"):
         whole_flow(data, start)
     assert isinstance(whole_flow(*problem("relu(z)")), Way)
+
+
+@pytest.mark.parametrize("rows", ["sphere", "free"])
+def test_what_is_all_there_at_the_start_has_time_nought_in_steps_too(rows: str) -> None:
+    """The flow makes no step, and there is no law along it. (That was an IndexError.)"""
+    activation, directions = Activation.parse("h3"), Directions.orthonormal(Inputs.isotropic(8), 1)
+    model = DeclaredModel(directions, Additive(activation, (1.0,)), committee(activation, 2, rows=rows), Rule(1e-3))
+    start = Start((np.array([[0.9, 0.3, 0.1], [0.1, 0.9, 0.2]]),))
+    assert whole_flow(model, start).law() is None
+    known = predict(model, start)
+    for quantity in (FOUND, FOUND_STEPS):
+        (one,) = known.of_quantity(quantity)
+        assert (one.low, one.value, one.high) == (0.0, 0.0, 0.0)

@@ -264,12 +264,11 @@ def _evaluate_term(
     sizes: Mapping[Index, int],
 ) -> sp.Expr:
     scalars = {x: arrays[str(x)][()] for x in term.body.free_symbols if str(x) in arrays and not arrays[str(x)].ndim}
+    occurring = [(x, arrays[str(x.base)]) for x in term.body.atoms(sp.Indexed)]
     total = sp.Integer(0)
     for values in np.ndindex(*[sizes[index.length] for index in term.bound]):
         where = fixed | dict(zip(term.bound, values, strict=True))
-        body = term.body.replace(
-            lambda x: isinstance(x, sp.Indexed),
-            lambda x, where=where: arrays[str(x.base)][tuple(where[index] for index in x.indices)],
-        )
-        total += body.replace(Dual, dual).subs(scalars)
+        numbers = {x: sp.sympify(array[tuple(where[index] for index in x.indices)]) for x, array in occurring}
+        body = term.body.xreplace(numbers | scalars)
+        total += body.xreplace({x: dual(*x.args) for x in body.atoms(Dual)})
     return total

@@ -231,6 +231,8 @@ def _near(sooner: np.ndarray, found: np.ndarray, later: np.ndarray) -> np.ndarra
 
 
 def _law(flow: AllRows, steps: Steps, found: np.ndarray) -> PassageLaw | None:
+    if not steps:  # all directions are there from the start
+        return None
     with suppress(InputError), np.errstate(all="ignore"):  # (what is not finite is no law)
         return passage_law(flow, steps, found)
     return None
