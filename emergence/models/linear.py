@@ -156,9 +156,10 @@ def resolve(problem: LinearProblem, simulation: Simulation | None = None) -> Res
         limit = _growth(problem, task)
     elif determined or problem.full_batch:
         limit = _limit(problem, task, start)
-    warnings = _excesses(problem, task, limit, what)
-    if what == "sam" and not problem.linearised:
-        warnings += _lost(problem, task, start)
+    critical = _critical(problem, task) if what == "sam" and not problem.linearised else None
+    warnings = _excesses(problem, limit, what, critical)
+    if critical is not None:
+        warnings += _lost(problem, task, start, critical)
     phases = None
     stable = limit is not None and problem.step_size < limit
     if noisy and stable and not problem.linearised:
@@ -236,7 +237,7 @@ def _growth(problem: LinearProblem, task: "theory.LinearTask") -> float:
     return stability_limit(int(np.maximum(on, problem.student_width - on).max()), largest)
 
 
-def _excesses(problem: LinearProblem, task: "theory.LinearTask", limit: float | None, what: str) -> list[str]:
+def _excesses(problem: LinearProblem, limit: float | None, what: str, critical: float | None) -> list[str]:
     """Warnings for what lies beyond a limit and is allowed; a refusal if it is not."""
     from theory.linear.sam_fate import share_left
 
@@ -247,16 +248,14 @@ def _excesses(problem: LinearProblem, task: "theory.LinearTask", limit: float | 
     elif limit is not None and problem.step_size >= limit:
         text = f"step-size is {problem.step_size:g}, beyond the least-squares stability limit {limit:.3g}"
         found.append((text, "lower it" if problem.full_batch else "lower it, raise batch"))
-    if what == "sam" and not problem.linearised:
-        critical = _critical(problem, task)
-        if problem.sam_radius >= critical:
-            text = f"sam-radius is {problem.sam_radius:g}: from {critical:.3g} on SAM collapses the network to zero"
-            share = share_left(problem.sam_radius, critical)
-            if share >= 1:
-                text += f", and from {2 * critical:.3g} on no theory says how far"
-            elif share >= _SHARE:
-                text += f", at this one to {share:.0%} of the labels at most"
-            found.append((text, "lower it"))
+    if critical is not None and problem.sam_radius >= critical:
+        text = f"sam-radius is {problem.sam_radius:g}: from {critical:.3g} on SAM collapses the network to zero"
+        share = share_left(problem.sam_radius, critical)
+        if share >= 1:
+            text += f", and from {2 * critical:.3g} on no theory says how far"
+        elif share >= _SHARE:
+            text += f", at this one to {share:.0%} of the labels at most"
+        found.append((text, "lower it"))
     for text, remedy in found:
         if not problem.allow_unstable:
             refuse(f"{text}: {remedy}, or {UNSTABLE}")
@@ -299,11 +298,11 @@ def _samples(problem: LinearProblem) -> int:
     return _MANY if problem.full_batch else problem.batch
 
 
-def _lost(problem: LinearProblem, task: "theory.LinearTask", start: "theory.LinearStart") -> list[str]:
+def _lost(problem: LinearProblem, task: "theory.LinearTask", start: "theory.LinearStart", critical: float) -> list[str]:
     """Warnings of what SAM takes to zero below the radius from which it does so to all: starts, and fits by large steps."""
     from theory.linear.sam_fate import fits, lasting_radius
 
-    radius, critical, seen = problem.sam_radius, _critical(problem, task), _seen(task)
+    radius, seen = problem.sam_radius, _seen(task)
     if radius >= critical:
         return []
     starts = list(zip(start.first, start.second, strict=True))[:_STARTS]

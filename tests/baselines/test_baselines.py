@@ -239,6 +239,7 @@ def test_of_one_direction_the_time_is_known_at_any_exponent(link: str) -> None:
     assert time[0] == pytest.approx(float(np.interp(0.5, path**2, np.linspace(0, 10.0, 2001))), abs=1e-3)
 
 
+@pytest.mark.slow_for("1")
 @pytest.mark.parametrize("seed", [0, 1])
 def test_layer_wise_steps_are_those_of_all_directions_with_their_conditions(seed: int) -> None:
     """Beside the overlaps' own equations, dt_q/dτ = 3a_q t_q² − 3t_q Σ_p a_p t_p³, of the first row that is there."""
@@ -346,6 +347,7 @@ def runs() -> dict[str, LayerWiseResult]:
     }  # fmt: skip
 
 
+@pytest.mark.slow
 def test_both_methods_have_the_same_law(runs: dict[str, LayerWiseResult]) -> None:
     means, errors = {}, {}
     for method, run in runs.items():
@@ -378,6 +380,7 @@ def test_the_loss_settles_where_drift_and_shrinkage_balance(activation: Activati
     assert left[1] < 0.2 * left[0]
 
 
+@pytest.mark.slow
 def test_only_the_directions_of_the_start_count() -> None:
     """Longer rows, each in its own way, begin and go on as those of length 1."""
     size = np.array([[2.0], [0.5], [1.5]])
@@ -667,6 +670,7 @@ def test_one_sample_is_fitted_exactly(seed: int) -> None:
     assert not conditions(problem, 1)
 
 
+@pytest.mark.slow_for("relu")
 @pytest.mark.parametrize("kernel", ["relu", "h1+h2"])
 def test_a_degree_that_the_kernel_does_not_have_is_always_left(kernel: str) -> None:
     """The fit itself leaves it, whatever n; with many samples no more. h5 has a part of degree 1 as well, which is learned."""

@@ -549,7 +549,7 @@ def test_a_curve_that_overflows_or_is_not_known_crosses_a_level_where_it_is_know
         assert quantity.of_run(run, time) == pytest.approx(crossed, nan_ok=True)
 
 
-@pytest.mark.slow_for("1", "2", "3", "4")
+@pytest.mark.slow_for("0", "1", "2", "3", "4")
 @pytest.mark.parametrize("block", range(5))
 def test_the_law_of_a_mean_is_judged_of_a_mean(block: int) -> None:
     """LMS: E|e|² shrinks by 1 − 2η + η²(d + 2) a step; every run's own ln|e|² falls faster (Jensen)."""
@@ -1128,6 +1128,7 @@ def test_the_plan_of_a_spread_keeps_its_promise_for_times_of_escape(tmp_path: Pa
         assert power.power(row.runs, math.log(1.3), 0.0, 1.1**0.5, 0.001) >= 0.9
 
 
+@pytest.mark.slow
 def test_pilot_and_calibration_pass_over_starts_of_which_theory_says_nothing() -> None:
     """Of a lone row and h3 every other start leans away from the direction, and has no half time."""
     problem = {"model": "additive", "activation": "h3", "dim": 16, "teacher-width": 1, "student-width": 1}

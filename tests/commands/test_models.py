@@ -397,7 +397,9 @@ def test_a_bad_model_file_costs_one_line(content: str | None, said: str, refused
         ("return Run(data, result=data)", "return data", "simulation decay returns a Dataset: return a Run"),
         ("return Run(data, result=data)", 'return Run({"x": 1})', "data of a Run is of type dict"),
     ],
+    ids=["run", "data", "no run", "no data"],
 )
+@pytest.mark.slow_for("data", "no data")
 def test_a_simulation_with_a_mistake_costs_one_line(
     old: str, new: str, said: str, command: Callable, tmp_path: Path
 ) -> None:

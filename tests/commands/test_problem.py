@@ -216,6 +216,7 @@ def test_below_exponent_3_the_default_length_is_that_of_all_neurons_and_sgd_has_
     assert (told.taken, told.budget) == (resolved.steps, None)
 
 
+@pytest.mark.slow_for("relu", "h1+0.5*h2")
 @pytest.mark.parametrize("activation", ["relu", "erf", "h1+0.5*h2"])
 def test_the_default_run_of_information_exponent_1_finds_its_direction_and_holds_it(activation: str) -> None:
     """A hundredth of the bound of growth threw 32, 2 and 32 of 32 replicas off."""

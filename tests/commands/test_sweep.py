@@ -265,7 +265,12 @@ def test_two_processes_share_a_store_without_doing_anything_twice(tmp_path: Path
 # --------------------------------------------------------------------------------- cells
 
 
-@pytest.mark.slow_for("model4-retiring-flow-problem4", "model0-gradient-flow-problem0", "model2-online-sgd-problem2")
+@pytest.mark.slow_for(
+    "model7-stiefel-sgd-problem7",
+    "model4-retiring-flow-problem4",
+    "model0-gradient-flow-problem0",
+    "model2-online-sgd-problem2",
+)
 @pytest.mark.parametrize(
     ("model", "what", "problem"),
     [
@@ -748,6 +753,7 @@ def test_a_list_computes_nothing_and_writes_nothing(tmp_path: Path, capsys: pyte
     assert "3 cells, 3 to compute: how long they take is known once two are finished" in shown
 
 
+@pytest.mark.slow
 def test_a_list_tells_the_pace_of_what_is_finished(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Median time between files: the night in which nothing ran is no part of it."""
     asked = ["sweep", "predict", *SMALL, "--over", "seed=0:6", "--store", str(tmp_path / "store"), "--workers", "1"]

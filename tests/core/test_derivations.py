@@ -39,7 +39,7 @@ MAKERS: dict[str, Callable[[Activation], Derivation]] = {
 GENERAL = Activation.from_coefficients({0: sp.Rational(1, 3), 1: sp.Rational(1, 2), 3: sp.Rational(2, 3)})
 
 
-@pytest.mark.slow_for("gradient-relu**2", "gradient-tanh")
+@pytest.mark.slow_for("overlap-flow-relu**2", "overlap-flow-tanh", "gradient-relu**2", "gradient-tanh")
 @pytest.mark.parametrize("text", TEXTS)
 @pytest.mark.parametrize("name", MAKERS)
 def test_every_step_holds(name: str, text: str) -> None:

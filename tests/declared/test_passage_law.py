@@ -217,7 +217,14 @@ STEPPED = {
 }
 
 
-@pytest.mark.slow_for("eigenvalues--False")
+@pytest.mark.slow_for(
+    "eigenvalues-nesterov-False",
+    "trained-heavy-False",
+    "sphere-nesterov-False",
+    "committee-average-False",
+    "decay-nesterov-False",
+    "eigenvalues--False",
+)
 @pytest.mark.parametrize(
     ("given", "kind", "rises"),
     [

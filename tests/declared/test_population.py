@@ -122,6 +122,7 @@ def model_of(name: str) -> DeclaredModel:
     return DeclaredModel(DIRECTIONS, target, student, Rule(0.1, decay=0.2), loss)
 
 
+@pytest.mark.slow_for("silu(63*z)", "softplus(20*z)")
 @pytest.mark.parametrize("text", ["tanh(100*z)", "silu(63*z)", "softplus(20*z)"])
 def test_the_steepest_that_is_taken_holds_and_what_is_steeper_is_refused(text: str) -> None:
     """Digits are lost, and exponentials overflow, beyond: checks then end as errors. Nor does a series hold it."""
@@ -135,12 +136,22 @@ def test_the_steepest_that_is_taken_holds_and_what_is_steeper_is_refused(text: s
         population_flow(replace(model, student=committee(act(steeper), 3, 0.5)))
 
 
+@pytest.mark.slow_for("silu, erf link, sphere", "softplus, staircase", "2-homogeneous relu cubed")
 @pytest.mark.parametrize("name", CASES)
 def test_every_step_holds_on_its_own_road(name: str) -> None:
     assert population_flow(model_of(name)).derivation.verify() >= 7
 
 
-@pytest.mark.slow_for("relu, polynomial link, sphere", "whitened, staircase")
+@pytest.mark.slow_for(
+    "bends, staircase",
+    "silu, erf link, sphere",
+    "2-homogeneous relu",
+    "silu by exponentials",
+    "2-homogeneous wave",
+    "2-homogeneous relu squared",
+    "relu, polynomial link, sphere",
+    "whitened, staircase",
+)
 @pytest.mark.parametrize("name", CASES)
 def test_lowered_code_is_the_shown_equations(name: str) -> None:
     """Matrix products against loops over indices, where eigenspaces, rows and directions differ in number."""
@@ -267,6 +278,7 @@ def test_the_flow_of_unit_fields_is_that_of_inputs_in_the_plane(text: str, link:
     assert np.abs(found["T"][0] - other).max() > 10 * missed
 
 
+@pytest.mark.slow_for("homogeneous")
 @pytest.mark.parametrize("student", ["committee", "homogeneous", "whitened"])
 def test_a_series_is_what_is_closed(student: str) -> None:
     """With a bend and without, at rows of any length, two parallel and two opposite; and what is a mean over slopes: there the
@@ -478,6 +490,7 @@ def linear(rule: Rule, **parts: object) -> DeclaredModel:
     return DeclaredModel(DIRECTIONS, additive("z", 1.0, 1.0), replace(student, **parts), rule)
 
 
+@pytest.mark.slow_for("0.0")
 @pytest.mark.parametrize("decay", [0.0, 0.3])
 def test_the_linear_model_is_its_exponentials(decay: float) -> None:
     r"""$\dot v^i=-\lambda_i(v^i-w^i)-\kappa v^i$ in every eigenspace."""
@@ -514,6 +527,7 @@ def test_loss_of_any_states_is_that_of_the_flow() -> None:
         declared_loss(model, flow.overlap.values, flow.gram.values[:, :, :2], flow.second.values)
 
 
+@pytest.mark.slow
 def test_recording_a_flow_costs_it_few_steps() -> None:
     """No more than a step for each recorded time beside those of the flow alone, and numbers within its tolerance."""
     model, start = model_of("relu, polynomial link, sphere"), draw_start(DIRECTIONS, 3, 1.0)

@@ -271,6 +271,7 @@ def test_a_leap_that_hangs_on_what_rows_share_is_outside() -> None:
     assert reasons(said(**given, **LONE)[1]) == ["never"]
 
 
+@pytest.mark.slow
 def test_a_row_alone_has_nobody_to_find_the_rest() -> None:
     """It rests on z1; of three rows two find z2 and z3."""
     given = {"inputs": "64", "activation": "h2+h3", "target": "z1**2-1+z1*z2*z3", **LONE, "loss": "square", "seed": 3}
@@ -529,6 +530,7 @@ def test_of_correlated_directions_intervals_hold_the_flow_of_all_rows() -> None:
             assert quantity == FITTED or (one.reasons == [] and one.high < 1.05 * one.low)
 
 
+@pytest.mark.slow
 def test_rows_that_tie_hold_the_flow_of_all_rows_whatever_rows_and_directions_are_called() -> None:
     """Two rows lean as much to the first direction, and either may be the one that is left for the second."""
     on, weights = np.array([[0.0995, 0.08, 0.02], [0.1, 0.02, 0.03], [0.01, 0.05, 0.04]]), np.array([1.0, 0.8, 0.6])
@@ -1047,7 +1049,7 @@ def test_the_bayes_floor_is_below_all_and_says_when_directions_are_not_weak() ->
     assert weak == pytest.approx(1 / (0.25 + 1 + 0.81))
 
 
-@pytest.mark.slow_for("-0.5-3", "-1.0-4", "2.0-3", "2.0-4", "-1.0-3")
+@pytest.mark.slow_for("-0.5-4", "-0.5-3", "-1.0-4", "2.0-3", "2.0-4", "-1.0-3")
 @pytest.mark.parametrize("degree", [3, 4])
 @pytest.mark.parametrize("factor", [2.0, -1.0, -0.5])
 def test_the_bayes_floor_of_a_multiple_is_in_other_units(degree: int, factor: float) -> None:
@@ -1088,6 +1090,7 @@ def test_the_bayes_floor_is_below_the_mean_where_it_holds(directions: str, reaso
     assert (one.value == pytest.approx(constant, rel=0.05)) == (not reasons)
 
 
+@pytest.mark.slow
 def test_the_bayes_floor_is_that_of_independent_directions() -> None:
     """To a squared cosine of a tenth."""
     resolved, _ = said(inputs="200", activation="h2", teacher_weights=(0.3, 0.2), noise=1.0, steps=600)
@@ -1255,6 +1258,7 @@ def test_a_row_that_shrinks_by_many_orders_is_followed(loss: str) -> None:
     assert one.high - one.low < 0.4
 
 
+@pytest.mark.slow
 def test_in_structured_inputs_rows_are_not_followed_by_themselves(monkeypatch: pytest.MonkeyPatch) -> None:
     """They would be outside their conditions, after minutes: the flow of all rows says times, and how long a run lasts."""
     monkeypatch.setattr("theory.declared.emergence.follow", None)
@@ -1361,6 +1365,7 @@ def test_an_interval_that_begins_at_the_start_is_a_tie() -> None:
     assert emergence_module._tie(1.9, 2.0, 3.0).holds
 
 
+@pytest.mark.slow
 def test_what_is_fitted_is_as_sure_as_who_learns_it() -> None:
     _, found = said(
         inputs="24", activation="h3+0.5*h4", teacher_weights=(1.0, 1.0), student_width=3, start_scale=0.03, seed=397
@@ -1532,6 +1537,7 @@ def test_how_rows_turn_each_other_is_the_same_by_either_road(text: str, scale: f
             assert again.limit == turned.limit == 1
 
 
+@pytest.mark.slow
 def test_to_whitened_rows_the_scale_of_inputs_is_one_of_time() -> None:
     """Rows and directions in units of it: the same flow, and the same conditions, at c times the pace."""
     link, unit = Activation.parse("h3"), Directions.orthonormal(Inputs.isotropic(96), 2)
@@ -1661,6 +1667,7 @@ def test_a_row_that_takes_too_long_to_follow_is_said_to_be_unknown(monkeypatch: 
     assert Passage(2.0, np.inf, 1.0).switches == (np.inf,) * 3
 
 
+@pytest.mark.slow
 def test_steps_of_a_direction_whose_time_is_not_known_are_judged_by_the_largest_norms(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

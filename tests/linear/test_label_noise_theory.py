@@ -1073,6 +1073,7 @@ def test_the_norm_falls_as_its_course_says() -> None:
     assert abs(fall.mean() - np.log(norm2 / width)) > allowed + 4 * fall.std() / 8
 
 
+@pytest.mark.slow
 def test_what_the_course_leaves_out_goes_with_the_boosts_while_the_norm_falls() -> None:
     found = norm_course(0.3, 4e-3, 200, 8, 1.0, np.arange(0, 601, 2))
     boosts = found.spread**2 / (found.norm2 / 8 + found.second_norm2) ** 2
@@ -1132,6 +1133,7 @@ def test_a_step_of_the_course_is_the_mean_of_explicit_steps() -> None:
     assert np.all(np.abs(law) > 20 * changes.std(axis=0) / np.sqrt(draws))
 
 
+@pytest.mark.slow
 def test_a_course_that_is_none_is_refused() -> None:
     for numbers, words in (
         ((0.2, 1e-3, 20, 20), "dim is 20 and width 20: give 2 dimensions or more, and more"),
