@@ -17,6 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from dynamics.additive.gradient_flow import Recorder, lowered_overlap_flow, segment
+from dynamics.core.flow import MOST_STEPS
 from dynamics.core.lowering import lower
 from dynamics.core.precision import double_precision
 from dynamics.core.trajectory import TIME, Plotted, ends, variable
@@ -125,7 +126,7 @@ def deflated_flow(
         target = float(min(due.min(), t_end))
         if target > now:
             args = recorder.args | {"a": jnp.asarray(np.maximum(weights, 0.0))}
-            found = segment(lowered, state, jnp.asarray(now), jnp.asarray(target), args, rtol, 1e-3 * rtol)
+            found = segment(lowered, state, now, target, args, rtol, 1e-3 * rtol, max_steps=MOST_STEPS)
             found.check("deflated flow", t_end)
             state, now = found.state, float(found.time)
             recorder.record(state, now)

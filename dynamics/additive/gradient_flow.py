@@ -128,7 +128,7 @@ def segment(
     rtol: float,
     atol: float,
     *,
-    max_steps: int = MOST_STEPS,
+    max_steps: int,
 ) -> Reached:
     """From `start` to `end`, or to the next event of a `Recorder` with these `args`; both scalars."""
     finder: optx.AbstractRootFinder = _Crossing(_TIME_TOLERANCE, _OVERLAP_TOLERANCE)  # type: ignore[call-arg]

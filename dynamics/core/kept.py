@@ -8,6 +8,7 @@ from functools import partial, wraps
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import jax
+import numpy as np
 
 _O = TypeVar("_O")
 _P = ParamSpec("_P")
@@ -27,14 +28,21 @@ def kept(owner: _O, make: Callable[Concatenate[_O, _P], _R], *more: _P.args, **n
 def compiled(function: Callable[..., _R]) -> Callable[..., _R]:
     """``function(owner, *arrays, **static)`` compiled once for each owner and each set of hashable `static` values.
 
-    As a static argument of `jax.jit` the owner would be held for good, and the compiled code with it.
+    As a static argument of `jax.jit` the owner would be held for good, and the compiled code with it. A number of Python, and
+    what JAX has made of one, is to JAX of another type than an element of an array: it becomes an array of NumPy, so that
+    nothing is compiled twice.
     """
 
     @wraps(function)
     def run(owner: Any, *arrays: Any, **static: Any) -> _R:
-        return kept(owner, _jitted, function, **static)(*arrays)
+        return kept(owner, _jitted, function, **static)(*jax.tree.map(_strong, arrays))
 
     return run
+
+
+def _strong(x: Any) -> Any:
+    weak = not isinstance(x, jax.core.Tracer) and (isinstance(x, float) or getattr(x, "weak_type", False))
+    return np.asarray(x) if weak else x
 
 
 def _jitted(owner: Any, function: Callable[..., _R], **static: Any) -> Callable[..., _R]:

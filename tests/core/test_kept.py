@@ -4,12 +4,17 @@ import gc
 import weakref
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
+from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from dynamics import committee_flow, finite_step_flow, gradient_flow, lower, sde_ensemble
+from dynamics.additive.deflated_flow import deflated_flow
+from dynamics.core.flow import Reached, integrate
 from dynamics.core.kept import compiled, kept
 from dynamics.quadratic.riccati_integration import integrate_overlap
 from theory import Activation, Student, System, Teacher, draw_initial_state, finite_step, overlap_flow
@@ -85,6 +90,37 @@ def test_code_is_compiled_once_for_an_owner_and_its_static_values() -> None:
     for owner, power, expected in ((two, 1, 4.0), (two, 2, 8.0), (two, 1, 4.0), (three, 1, 6.0)):
         assert float(scaled(owner, np.float64(2.0), power=power)) == expected
     assert traced == [1, 2, 1]
+
+
+def test_numbers_of_python_and_of_arrays_are_one_code() -> None:
+    """Weakly typed ones were compiled for apart; inside compiled code they are left as they are."""
+    traced = []
+
+    @compiled
+    def scaled(owner: _Owner, x: jax.Array) -> jax.Array:
+        traced.append(x)
+        return owner.factor * x
+
+    two = _Owner(2.0)
+    with jax.enable_x64(True):
+        for x in (3.0, np.float64(3.0), np.asarray(3.0), jnp.asarray(3.0), jnp.full((), 3.0)):
+            assert float(scaled(two, x)) == 6.0
+        assert len(traced) == 1
+        assert float(jax.jit(partial(scaled, two))(3.0)) == 6.0
+
+
+def test_the_deflated_flow_is_the_code_of_the_flow(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was compiled twice more, for its first part and for what follows."""
+    system, traced = replace(overlap_flow(H3)), []
+
+    def counted(*arguments: Any, **named: Any) -> Reached:
+        traced.append(1)
+        return integrate(*arguments, **named)
+
+    monkeypatch.setattr("dynamics.additive.gradient_flow.integrate", counted)
+    gradient_flow(H3, TEACHER, START, t_end=30.0, system=system)
+    assert np.isfinite(deflated_flow(H3, TEACHER, START, t_end=30.0, system=system).off_time).all()  # in two parts
+    assert len(traced) == 1
 
 
 def test_an_object_that_can_hold_nothing_is_served_all_the_same() -> None:
