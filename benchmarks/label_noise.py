@@ -40,7 +40,7 @@ def training(replicas: int, seconds: float, repeats: int) -> list[Row]:
     ours = partial(advance_networks, method, BLOCK, group_size(replicas), data, networks, networks, keys, 0)
     assert task.inputs is not None
     plain = partial(numpy_linear.run, start.first[0], start.second[0], task.inputs, task.target, NOISE, STEP_SIZE)
-    calls: dict[str, Callable[[int], object]] = {"blocks": lambda count: ours(count, 0), "plain": plain}
+    calls: dict[str, Callable[[int], object]] = {"blocks": lambda count: ours(count, 0, BLOCK), "plain": plain}
     counts = {name: repetitions(call, seconds) for name, call in calls.items()}
     times = best_of({name: partial(call, counts[name]) for name, call in calls.items()}, repeats)
     step = 1e6 * times["blocks"] / counts["blocks"] / BLOCK

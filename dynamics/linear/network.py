@@ -91,19 +91,24 @@ def look(
     start: Network,
     now: Network,
     linearised: bool = False,
+    rows: jax.Array | None = None,
 ) -> Seen:
-    """Everything that is recorded, from a whole network now and at its start; `tracked` neurons are kept one by one.
+    """Everything that is recorded, from a network now and at its start; `tracked` neurons are kept one by one.
 
     θ and the losses are those of the network, or of its first-order expansion about the start if that is what is trained.
+    Of a reduction, `rows` (m, k) are those of Q, which restore its neurons; what a rotation leaves alone needs none.
 
     Alignments are cosines between $w_i$ and θ*, the `target` (d,), their mean is over absolute values; ``top_share`` is
     $s_1/|W|_F$.
     """
     population, training = task_loss
     theta = linearised_effective(start, now) if linearised else effective(now)
-    norm2 = jnp.sum(now.first**2, axis=1)
-    frobenius2 = jnp.sum(norm2)
-    alignment = now.first @ (target / jnp.linalg.norm(target)) / jnp.sqrt(jnp.where(norm2 > 0, norm2, 1.0))
+    moved, first, second = now.first - start.first, now.first, now.second
+    if rows is not None:
+        moved, first, second = rows @ moved, rows @ first, rows[:tracked] @ second
+    norm2 = jnp.sum(first**2, axis=1)
+    frobenius2 = jnp.sum(now.first**2)
+    alignment = first @ (target / jnp.linalg.norm(target)) / jnp.sqrt(jnp.where(norm2 > 0, norm2, 1.0))
     top = jnp.linalg.eigvalsh(now.first.T @ now.first)[-1]
     return Seen(
         theta,
@@ -116,6 +121,6 @@ def look(
         jnp.mean(jnp.abs(alignment)),
         norm2[:tracked],
         alignment[:tracked],
-        now.second[:tracked],
-        jnp.sqrt(jnp.sum((now.first - start.first) ** 2, axis=1)),
+        second[:tracked],
+        jnp.sqrt(jnp.sum(moved**2, axis=1)),
     )

@@ -16,7 +16,7 @@ from dynamics.core.precision import double_precision
 from dynamics.core.replicas import Stretch, in_blocks
 from dynamics.declared.step import draw_signs
 from dynamics.linear.network import Moments, Network, Seen, look
-from dynamics.linear.run import DEFAULT_SAVES, DEFAULT_TRACKED, LinearRun, Setting, group_size
+from dynamics.linear.run import DEFAULT_SAVES, DEFAULT_TRACKED, LinearRun, Setting, block_length, group_size
 from dynamics.linear.training import Batch, Data, Method, data_of, method_of, take_step
 from theory.core.streams import stream
 from theory.declared.rule import Rule
@@ -41,15 +41,26 @@ def drawn_second(step_size: float, width: int, seed: int, replicas: int) -> np.n
 
 @partial(jax.jit, static_argnums=(0, 1, 2))
 def _advance(
-    method: Method, length: int, group: int, data: Data, networks: Network, keys: jax.Array, first: int, blocks: int
+    method: Method,
+    length: int,
+    group: int,
+    data: Data,
+    networks: Network,
+    keys: jax.Array,
+    first: int,
+    blocks: int,
+    taken: int,
 ) -> Network:
-    def step(network: Network, signs: jax.Array) -> tuple[Network, None]:
-        moved = take_step(method, data, network, network, Batch(jnp.zeros((0, 0)), jnp.zeros(0), jnp.asarray(0)))
-        return Network(moved.first, jump(data.step_size**0.25, network.second, signs)), None
+    """`blocks` blocks from number `first`, of whose `length` steps `taken` are taken: see `training.advance_networks`."""
 
     def block(network: Network, key: jax.Array, number: jax.Array) -> Network:
         signs = draw_signs(jax.random.fold_in(key, number), (length, network.second.size))
-        return jax.lax.scan(step, network, signs)[0]
+
+        def step(place: jax.Array, now: Network) -> Network:
+            moved = take_step(method, data, now, now, Batch(jnp.zeros((0, 0)), jnp.zeros(0), jnp.asarray(0)))
+            return Network(moved.first, jump(data.step_size**0.25, now.second, signs[place]))
+
+        return jax.lax.fori_loop(0, taken, step, network)
 
     return in_blocks(block, networks, keys, first, blocks, group)
 
@@ -83,10 +94,10 @@ def oscillation(
     starts = Network(jnp.asarray(first), jnp.asarray(second))
     keys, group = replica_keys(seed, replicas, "oscillation", "signs"), group_size(replicas)
     method = method_of(task, start.width, Rule(1.0), whole=True)
-    data = data_of(task, setting.losses[1], step_size)
+    data, length = data_of(task, setting.losses[1], step_size), block_length(steps, saves)
 
     def advance(networks: Network, part: Stretch) -> Network:
-        return _advance(method, part.length, group, data, networks, keys, part.first, part.blocks)
+        return _advance(method, length, group, data, networks, keys, part.first, part.blocks, part.length)
 
     def seen(now: Network) -> Seen:
         return _look(setting.shown, setting.losses, jnp.asarray(task.target), starts, now)

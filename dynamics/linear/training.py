@@ -37,7 +37,7 @@ from dynamics.linear.network import (
     quadratic_loss,
     reduce,
 )
-from dynamics.linear.run import DEFAULT_SAVES, DEFAULT_TRACKED, LinearRun, Setting, group_size
+from dynamics.linear.run import DEFAULT_SAVES, DEFAULT_TRACKED, LinearRun, Setting, block_length, group_size
 from theory import Activation, InputError
 from theory.core.arguments import check_whole
 from theory.declared.loss import Correlation, Square
@@ -157,10 +157,12 @@ def advance_networks(
     first: int,
     blocks: int,
     step: int,
+    taken: int,
 ) -> Network:
     """`blocks` blocks of `length` steps from block number `first`, which starts at `step`; group after group.
 
-    Every array of `starts` and `networks` has the replicas in front: W has shape (R, k, d).
+    Every array of `starts` and `networks` has the replicas in front: W has shape (R, k, d). `taken`: steps of a block that are
+    taken, all but of the last block of a run: so it is the same code.
     """
 
     def block(network: Network, each: tuple[Network, jax.Array], number: jax.Array) -> Network:
@@ -169,7 +171,11 @@ def advance_networks(
         # (Without samples, a key is a number.)
         own = key if method.whole else jax.random.fold_in(key, number)
         batches = samples_of(method, data, own, steps)
-        return jax.lax.scan(lambda w, x: (take_step(method, data, start, w, x), None), network, batches)[0]
+
+        def taken_step(place: jax.Array, now: Network) -> Network:
+            return take_step(method, data, start, now, jax.tree.map(lambda x: x[place], batches))
+
+        return jax.lax.fori_loop(0, taken, taken_step, network)
 
     return in_blocks(block, networks, (starts, keys), first, blocks, group)
 
@@ -187,10 +193,8 @@ def _look(
     """`look` at every replica, its neurons restored by its basis."""
 
     def one(job: tuple[jax.Array, Network, Network]) -> Seen:
-        place, *networks = job
-        rows = basis[place % len(basis)]
-        start, whole = (Network(rows @ w.first, rows @ w.second) for w in networks)
-        return look(losses, target, tracked, start, whole, linearised)
+        place, start, reduced = job
+        return look(losses, target, tracked, start, reduced, linearised, basis[place % len(basis)])
 
     return jax.lax.map(one, (jnp.arange(len(now.second)), starts, now))
 
@@ -202,10 +206,11 @@ def _train(setting: Setting, rule: Rule, what: str, *, whole: bool = False, line
     keys = jnp.arange(replicas) if whole else replica_keys(setting.seed, replicas, "linear network", "samples")
     method = method_of(task, starts.second.shape[1], rule, whole=whole, linearised=linearised)
     data, group = data_of(task, setting.losses[1], setting.step_size), group_size(replicas)
+    length = block_length(setting.steps, setting.saves)
 
     def advance(networks: Network, part: Stretch) -> Network:
-        where = (part.first, part.blocks, part.begin)
-        return advance_networks(method, part.length, group, data, starts, networks, keys, *where)
+        where = (part.first, part.blocks, part.begin, part.length)
+        return advance_networks(method, length, group, data, starts, networks, keys, *where)
 
     def seen(now: Network) -> Seen:
         return _look(setting.shown, linearised, setting.losses, data.space.directions[0], basis, starts, now)

@@ -13,10 +13,10 @@ from dynamics import Interrupted, label_noise_sgd, linear_descent, oscillation, 
 from dynamics.core.keys import replica_keys
 from dynamics.core.replicas import stretches
 from dynamics.declared.step import draw_signs
-from dynamics.linear.network import moments_of, reduce
-from dynamics.linear.oscillation import jump, stationary_second
+from dynamics.linear.network import Network, Seen, look, moments_of, reduce
+from dynamics.linear.oscillation import _advance, jump, stationary_second
 from dynamics.linear.run import BLOCK, block_length, group_size
-from dynamics.linear.training import data_of, method_of, samples_of
+from dynamics.linear.training import advance_networks, data_of, method_of, samples_of
 from theory import InputError, LinearStart, draw_linear_start, draw_linear_task
 from theory.core.streams import stream
 from theory.declared.rule import Rule
@@ -208,6 +208,31 @@ def test_a_wide_network_is_reduced_without_loss(start):
     basis, reduced = reduce(narrow, 3)
     assert basis.shape == (1, 2, 2)
     assert np.allclose(basis[0] @ reduced.second[2], narrow.second, atol=1e-14)
+
+
+def test_what_is_looked_at_in_a_reduction_is_that_of_the_network(task, start):
+    """Of a wide network in the middle of a run; the linearised one, too."""
+    basis, reduced = reduce(start, 2)
+    rng, losses = np.random.default_rng(2), (moments_of(task, population=True), moments_of(task))
+    rows, begun = basis[1], Network(reduced.first[1], reduced.second[1])
+    now = Network(*(x + 0.1 * rng.standard_normal(x.shape) for x in begun))
+    whole = [Network(rows @ x.first, rows @ x.second) for x in (begun, now)]
+    for linearised in (False, True):
+        seen = look(losses, jnp.asarray(task.target), 3, begun, now, linearised, rows)
+        plain = look(losses, jnp.asarray(task.target), 3, *whole, linearised)
+        for name in Seen._fields:
+            assert np.allclose(getattr(seen, name), getattr(plain, name), rtol=1e-12, atol=1e-14), name
+
+
+def test_the_last_block_of_a_run_is_no_code_of_its_own(task, start):
+    """Runs of 120 steps end with a shorter block, those of 100 do not."""
+    assert STEPS % BLOCK
+    shared = LinearStart(start.first[0], start.second[0])
+    for simulate, code in ((partial(label_noise_sgd, noise=0.31), advance_networks), (oscillation, _advance)):
+        code.clear_cache()
+        for steps in (STEPS, 2 * BLOCK):
+            simulate(task, shared, step_size=ETA, steps=steps, saves=1)
+        assert code._cache_size() == 1
 
 
 def test_a_path_depends_on_its_own_number_and_the_seed_only(task, start):
