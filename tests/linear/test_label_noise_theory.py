@@ -1073,7 +1073,6 @@ def test_the_norm_falls_as_its_course_says() -> None:
     assert abs(fall.mean() - np.log(norm2 / width)) > allowed + 4 * fall.std() / 8
 
 
-@pytest.mark.slow
 def test_what_the_course_leaves_out_goes_with_the_boosts_while_the_norm_falls() -> None:
     found = norm_course(0.3, 4e-3, 200, 8, 1.0, np.arange(0, 601, 2))
     boosts = found.spread**2 / (found.norm2 / 8 + found.second_norm2) ** 2
@@ -1133,7 +1132,27 @@ def test_a_step_of_the_course_is_the_mean_of_explicit_steps() -> None:
     assert np.all(np.abs(law) > 20 * changes.std(axis=0) / np.sqrt(draws))
 
 
-@pytest.mark.slow
+def test_a_step_of_the_course_is_that_of_the_weights() -> None:
+    """The changes of products are those of W and a after the step, input by input, to rounding."""
+    weights, norm, radius, step, aside, (along, across) = (2.0, 3.5), 1.5, 0.4, 0.02, 0.7, (0.54, 0.72)
+    inputs = sam.inputs_by_error(8, 6, 3, 3)
+    size = np.hypot(along, across)
+    way = np.array([along, across, 0.0]) / size
+    root = np.sqrt(weights[0]) * np.eye(3) + (np.sqrt(weights[1]) - np.sqrt(weights[0])) * np.outer(way, way)
+    a = np.append(np.linalg.solve(root, norm * way + np.array([size, 0.0, 0.0])), np.sqrt(aside))
+    W, a = sam.whole_step(np.vstack([root, np.zeros(3)]), a, norm * way, inputs[0], radius, step)
+    gram, theta = np.swapaxes(W, 1, 2) @ W, np.einsum("smi,sm->si", W, a)
+    spanned = np.linalg.solve(gram, theta[:, :, None])[:, :, 0]
+    left = theta - norm * way
+    explicit = np.column_stack([
+        np.einsum("sii->s", gram) - 2 * weights[0] - weights[1], np.sum(left**2, axis=1) - (left @ way) ** 2 - across**2,
+        left @ way - along, (left @ way) ** 2 - along**2,
+        np.sum(a**2, axis=1) - np.sum(theta * spanned, axis=1) - aside, np.einsum("i,sij,j->s", way, gram, way) - weights[1],
+    ])  # fmt: skip
+    law = sam_norm._changes(weights, norm, (along, across), aside, inputs, radius, step)
+    assert law == pytest.approx(inputs[1] @ explicit, rel=1e-10)
+
+
 def test_a_course_that_is_none_is_refused() -> None:
     for numbers, words in (
         ((0.2, 1e-3, 20, 20), "dim is 20 and width 20: give 2 dimensions or more, and more"),

@@ -144,14 +144,29 @@ def whole_step(
     first: np.ndarray, second: np.ndarray, goal: np.ndarray, x: np.ndarray, radius: float, step_size: float
 ) -> tuple[np.ndarray, np.ndarray]:
     """W (n, m, d) and a (n, m) after one step of SAM from W (m, d) and a (m,), on each of the inputs x (n, d) alone."""
+    other, field, steep = climbed(first, second, goal, x, radius)
+    pull = step_size * steep[:, None]
+    return first - (pull * other)[:, :, None] * x[:, None], second - pull * field
+
+
+def climbed(
+    first: np.ndarray, second: np.ndarray, goal: np.ndarray, x: np.ndarray, radius: float
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    r"""Where SAM takes its gradient, a distance ρ uphill of W (m, d) and a (m,), on each of the inputs x (n, d) alone.
+
+    Returns: a there (n, m), Wx there (n, m), and the slope s of the loss by the output (n,). The gradient there by W is
+    $s\,ax^\top$, and by a it is $s\,Wx$.
+    """
+    field, size2 = x @ first.T, products(x, x)
     slope = x @ (first.T @ second - goal)
-    gradients = slope[:, None, None] * second[:, None] * x[:, None], slope[:, None] * (x @ first.T)
-    size = np.sqrt(np.sum(gradients[0] ** 2, axis=(1, 2)) + np.sum(gradients[1] ** 2, axis=1))
-    reach = radius / size
-    there, other = first + reach[:, None, None] * gradients[0], second + reach[:, None] * gradients[1]
-    steep = np.einsum("sm,smi,si->s", other, there, x) - x @ goal
-    new = first - step_size * steep[:, None, None] * other[:, :, None] * x[:, None]
-    return new, second - step_size * steep[:, None] * np.einsum("smi,si->sm", there, x)
+    up = radius * np.sign(slope) / np.sqrt(second @ second * size2 + products(field, field))
+    other, there = second + up[:, None] * field, field + (up * size2)[:, None] * second
+    return other, there, products(other, there) - x @ goal
+
+
+def products(u: np.ndarray, v: np.ndarray) -> np.ndarray:
+    """Inner products (n,) of rows with rows, each (n, d)."""
+    return np.asarray(np.einsum("ni,ni->n", u, v))
 
 
 def full_batch_decay_rate(radius: float, step_size: float, dim: float) -> float:

@@ -9,6 +9,7 @@ $a_\perp$ is gone within about $1/(2\eta\rho^2d)$ steps, and ‖a‖² is then w
 """
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ import scipy
 from theory.core.arguments import check_positive, check_whole
 from theory.core.errors import InputError
 from theory.core.quadrature import Rule, chi_squared, gauss_hermite, product_rule
-from theory.linear.sam import inputs_by_error, slope_spread, whole_step
+from theory.linear.sam import climbed, inputs_by_error, products, slope_spread
 
 #: Nodes along the error on either side of ℓ' = 0, along the target, and of the squared lengths of the input's rest, and of e.
 _NODES, _LENGTHS = (40, 3, 4), 3
@@ -61,6 +62,13 @@ def norm_course(
     if not 2 <= dim < width:
         raise InputError(f"dim is {dim} and width {width}: give 2 dimensions or more, and more neurons than dimensions")
     slope_spread(step_size, width / dim + 1, dim, radius)  # (refuses a step size beyond the limit)
+    return _followed(radius, step_size, width, dim, target_norm, tuple(np.asarray(steps).tolist()))
+
+
+@lru_cache(maxsize=4)
+def _followed(
+    radius: float, step_size: float, width: int, dim: int, target_norm: float, steps: tuple[float, ...]
+) -> NormCourse:
     inputs = inputs_by_error(dim, *_NODES)
     errors = product_rule(gauss_hermite(_LENGTHS), chi_squared(dim - 1, _LENGTHS))
 
@@ -155,7 +163,9 @@ def _changes(
     """Mean changes of ‖W‖², of e across the target's direction squared, along it, and that squared, of |a⊥|² and of w∗, by a
     step from W of squared column lengths `weights` (across, along) with the `error` (along, across).
 
-    Coordinates along e, across it, and along the rest of x: three neurons hold W along these and θ, a fourth holds a⊥.
+    Coordinates along e, across it, and along the rest of x: three neurons hold W along these and θ, a fourth holds a⊥. W
+    changes by $-pbx^\top$, with a there for b, and a by $-pf$; so $G=W^\top W$ by $-hx^\top-xh^\top$,
+    $h=pW^\top b-\tfrac12p^2|b|^2x$, and $\theta^\top G^{-1}\theta$, the part of $|a|^2$ in the span, by Woodbury's identity.
     """
     x, mass = inputs
     size = float(np.hypot(*error))
@@ -163,22 +173,27 @@ def _changes(
     across, along = np.sqrt(weights)
     turn, goal = np.outer(way, way), target_norm * way
     first = np.vstack([across * np.eye(3) + (along - across) * turn, np.zeros(3)])
-    inverse = np.eye(3) / across + (1 / along - 1 / across) * turn
-    second = np.append(inverse @ (goal + np.array([size, 0.0, 0.0])), np.sqrt(aside2))
-    new, last = whole_step(first, second, goal, x, radius, step_size)
-    theta = np.einsum("smi,sm->si", new, last)
-    gram = np.einsum("smi,smj->sij", new, new)
-    spanned = np.linalg.solve(gram, theta[:, :, None])[:, :, 0]
-    left = theta - goal
+    root = np.eye(3) / across + (1 / along - 1 / across) * turn
+    second = np.append(root @ (goal + np.array([size, 0.0, 0.0])), np.sqrt(aside2))
+    b, f, steep = climbed(first, second, goal, x, radius)
+    p = step_size * steep
+    h = p[:, None] * (b @ first) - (p**2 * products(b, b) / 2)[:, None] * x
+    theta = first.T @ second - p[:, None] * (f @ first) - (p * (b @ second) - p**2 * products(b, f))[:, None] * x
+    # In coordinates in which G was 1.
+    inner, outer, there = h @ root, x @ root, theta @ root
+    ht, xt, rest = products(inner, there), products(outer, there), 1 - products(inner, outer)
+    hh, xx = products(inner, inner), products(outer, outer)
+    spanned = products(there, there) + (xx * ht**2 + 2 * rest * ht * xt + hh * xt**2) / (rest**2 - hh * xx)
+    left, last = theta - goal, second - p[:, None] * f
     held = left @ way
     after = np.stack(
         [
-            np.einsum("sii->s", gram) - 2 * weights[0] - weights[1],
-            np.sum(left**2, axis=1) - held**2 - error[1] ** 2,
+            -2 * products(h, x),
+            products(left, left) - held**2 - error[1] ** 2,
             held - error[0],
             held**2 - error[0] ** 2,
-            np.sum(last**2, axis=1) - np.sum(theta * spanned, axis=1) - aside2,
-            np.einsum("i,sij,j->s", way, gram, way) - weights[1],
+            products(last, last) - spanned - aside2,
+            -2 * (h @ way) * (x @ way),
         ]
     )
     return np.asarray(after @ mass)
