@@ -41,7 +41,7 @@ def compiled(function: Callable[..., _R]) -> Callable[..., _R]:
 
 
 def _strong(x: Any) -> Any:
-    weak = not isinstance(x, jax.core.Tracer) and (isinstance(x, float) or getattr(x, "weak_type", False))
+    weak = not isinstance(x, jax.core.Tracer) and (isinstance(x, int | float) or getattr(x, "weak_type", False))
     return np.asarray(x) if weak else x
 
 
