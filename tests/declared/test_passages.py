@@ -9,12 +9,13 @@ import pytest
 from scipy import stats
 
 from dynamics.core.keys import replica_keys
-from dynamics.declared.engine import Exact
+from dynamics.declared.engine import Exact, block_length
 from dynamics.declared.lanes import until_ended
 from dynamics.declared.simulate import declared_sgd
 from theory.declared.model import DeclaredModel
 from theory.declared.rule import Ahead, Rule
 from theory.declared.start import Start
+from validation.experiments.emergences import emergences
 from validation.experiments.links import Again
 from validation.experiments.passages import (
     LEVEL,
@@ -193,3 +194,21 @@ def test_replicas_that_never_end_run_all_their_steps_and_no_more(lanes: int) -> 
         engine, keys, clock, begin, lambda seen: jnp.zeros(seen.shape, dtype=bool), steps=512, what="clock", lanes=lanes
     )
     np.testing.assert_array_equal(found, 512)
+
+
+@pytest.mark.parametrize(("steps", "saves", "run"), [(6100, 200, 6400), (12_201, 200, 12_800), (700, 200, 700)])
+def test_runs_until_a_direction_is_found_draw_their_samples_in_long_blocks(
+    monkeypatch: pytest.MonkeyPatch, steps: int, saves: int, run: int
+) -> None:
+    """Where as many saves do not divide the steps, each step was a block of its own, which takes three times as long."""
+    taken = []
+
+    def simulated(model: DeclaredModel, start: Start, *, steps: int, saves: int, **_: Any) -> None:
+        taken.append((steps, block_length(model.rule, start.width, steps, None, saves)))
+        raise InterruptedError
+
+    monkeypatch.setattr("validation.experiments.emergences.declared_sgd", simulated)
+    model = case_of("sgd", "h3").model(64, 1e-3)
+    with pytest.raises(InterruptedError):
+        emergences(model, Start((np.array([[0.2, np.sqrt(0.96)]]),)), 0, steps, 2, 0, saves)
+    assert taken == [(run, 1 if steps == 700 else 8)]

@@ -21,7 +21,7 @@ from validation.judge.context import Context
 from validation.statistics.readings import deviation
 from validation.statistics.standard_errors import bootstrap_error
 
-COST = 8
+COST = 20
 
 _DIM, _ROWS, _WEIGHTS = 24, 3, (1.0, 0.7)
 #: What steps add to squared norms until the time; length of a run over it.
