@@ -73,6 +73,16 @@ def test_toy_sharpness_is_the_printed_one() -> None:
     assert Toy(3, "product").sharpness(0.01) == pytest.approx(Toy(3).sharpness(0.01), rel=1e-10)
 
 
+def test_a_sharpness_is_no_rounding_beside_a_long_plateau() -> None:
+    """Of the exact times, of a product and of the flow: (t90 − t10)/t50 down to 1e-40."""
+    for k in (5, 7, 10):
+        for start in (1e-3, 1e-5):
+            limit = Toy(k).leading_sharpness(start, 2.0)
+            assert Toy(k).sharpness(start, 2.0) == pytest.approx(limit, rel=1e-4)
+            assert Toy(k, "product").product_sharpness([start] * k, 2.0) == pytest.approx(limit, rel=1e-4)
+            assert toy_flow(Toy(k), [start], goal=2.0).sharpness[0] == pytest.approx(limit, rel=1e-4)
+
+
 def test_product_from_unequal_starts() -> None:
     toy = Toy(3, "product")
     assert toy.product_time([0.02] * 3, 0.5, 8.0) == pytest.approx(toy.passage_time(0.02, 0.5, 8.0), rel=1e-9)

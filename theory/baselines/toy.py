@@ -33,6 +33,8 @@ from theory.core.system import System
 REFERENCE = "slides of arXiv:2504.19983 (toy losses); exact times and sharpness derived"
 TIME_UNIT = "time of the flow −∂L/∂w of the toy loss, which has no ½"
 SHAPES = ("power", "product")
+#: Shares of the goal between which a transition's width is measured.
+_WINDOW = 0.1, 0.9
 #: Largest exponent: beyond it a start of 0.01 leaves its plateau after more than 1e15 units of time.
 MAX_EXPONENT = 10
 target = sp.Symbol("W", positive=True)
@@ -109,8 +111,12 @@ class Toy:
         Args: start > 0; level in (0, 1); goal: $w_*$ > 0.
         """
         self._check_numbers(start, level, goal)
+        return self._between(start, 0.0, level, goal)
+
+    def _between(self, start: float, low: float, high: float, goal: float) -> float:
+        """Time from the share `low` of the goal to `high`, of what is beyond the start; 0 if that is nothing."""
         k = self.exponent
-        begin, end = start / goal ** (1 / k), level ** (1 / k)
+        begin, end = max(start / goal ** (1 / k), low ** (1 / k)), high ** (1 / k)
         if begin >= end:
             return 0.0
         unit = float(self.unit.subs(target, goal))
@@ -121,11 +127,14 @@ class Toy:
         return float(value) / unit
 
     def sharpness(self, start: float, goal: float = 1.0) -> float:
-        r"""$S=(t_{90\%}-t_{10\%})/t_{50\%}$ from all factors at `start`. Raises `InputError` from above half the goal."""
+        r"""$S=(t_{90\%}-t_{10\%})/t_{50\%}$ from all factors at `start`. Raises `InputError` from above half the goal.
+
+        The window is an integral of its own: beside a long plateau the difference of two times would be rounding.
+        """
         half = self.passage_time(start, 0.5, goal)
         if half == 0:
             raise InputError(f"start is {start!r}: it is beyond half the goal {goal:g}, give a smaller one")
-        return (self.passage_time(start, 0.9, goal) - self.passage_time(start, 0.1, goal)) / half
+        return self._between(start, *_WINDOW, goal) / half
 
     def leading_sharpness(self, start: float, goal: float = 1.0) -> float:
         r"""S as $w_0\to0$: $\ln9/\ln2$ (k = 1), $\ln9/\ln(1/x_0)$ (k = 2), $(k-2)C_kx_0^{k-2}$, $C_k$ from 10 to 90 %."""
@@ -135,8 +144,7 @@ class Toy:
             return float(np.log(9) / np.log(2))
         if k == 2:
             return float(np.log(9) / np.log(1 / begin))
-        window = self.passage_time(0.5 * 0.1 ** (1 / k), 0.9) - self.passage_time(0.5 * 0.1 ** (1 / k), 0.1)
-        return (k - 2) * window * float(self.unit.subs(target, 1)) * begin ** (k - 2)
+        return (k - 2) * self._between(0.0, *_WINDOW, 1.0) * float(self.unit.subs(target, 1)) * begin ** (k - 2)
 
     @staticmethod
     def _check_numbers(start: float, level: float, goal: float) -> None:
@@ -153,6 +161,10 @@ class Toy:
             raise InputError(f"starts has {len(starts)} numbers: give one for each of a product's factors")
         for start in starts:
             self._check_numbers(start, level, goal)
+        return self._product_between(starts, 0.0, level, goal)
+
+    def _product_between(self, starts: Sequence[float], low: float, high: float, goal: float) -> float:
+        """`_between` of a product from factors at `starts`, in the clock of the logarithm of their least square."""
         squares, least = np.square(starts), min(starts) ** 2
 
         def fitted(log_square: float) -> float:
@@ -160,24 +172,28 @@ class Toy:
             return float(np.sqrt(np.prod(squares + (np.exp(log_square) - least))))
 
         first = np.log(least)
-        if fitted(first) >= level * goal:
-            return 0.0
-        # Every square grows, so that of the least is below what it would need if all others stayed.
-        # (A little more, since one factor needs just that.)
-        last = np.log(least) + 2 * np.log(level * goal / fitted(first)) + 1e-9
-        end = scipy.optimize.brentq(lambda y: np.log(fitted(y) / (level * goal)), first, last, xtol=1e-14)
+
+        def reached(level: float) -> float:
+            """Where the product is this share of the goal; the start, if it is beyond."""
+            share = level * goal / fitted(first)
+            if share <= 1:
+                return float(first)
+            # Every square grows, so that of the least is below what it would need if all others stayed.
+            # (A little more, since one factor needs just that.)
+            last = first + 2 * np.log(share) + 1e-9
+            return float(scipy.optimize.brentq(lambda y: np.log(fitted(y) / (level * goal)), first, last, xtol=1e-14))
 
         def rate(y: float) -> float:
             return float(np.exp(y) / (4 * (goal - fitted(y)) * fitted(y)))
 
-        return float(scipy.integrate.quad(rate, first, end, epsrel=1e-12, limit=500)[0])
+        return float(scipy.integrate.quad(rate, reached(low), reached(high), epsrel=1e-12, limit=500)[0])
 
     def product_sharpness(self, starts: Sequence[float], goal: float = 1.0) -> float:
         r"""$S=(t_{90\%}-t_{10\%})/t_{50\%}$ from factors at `starts` (k,). Raises `InputError`, as for `product_time`."""
-        early, half, late = (self.product_time(starts, level, goal) for level in (0.1, 0.5, 0.9))
+        half = self.product_time(starts, 0.5, goal)
         if half == 0:
             raise InputError(f"starts reach half the goal {goal:g}: give smaller ones")
-        return (late - early) / half
+        return self._product_between(starts, *_WINDOW, goal) / half
 
     # ------------------------------------------------------------------- the system
 
