@@ -292,4 +292,4 @@ def _problem(conjecture: Conjecture) -> str:
     counts = {"seed": len(conjecture.seeds), "replica": conjecture.replicas}
     more = "; " + ", ".join(f"{count} {name}{'s' * (count > 1)}" for name, count in counts.items() if count is not None)
     sizes = {name: given[name] for name, _ in _sizes(conjecture) if name in given}
-    return (pairs(sizes) or ", ".join(written(name) for name in given)) + more
+    return pairs(sizes or given) + more

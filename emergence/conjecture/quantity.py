@@ -75,8 +75,9 @@ ALIASES = {
     "spread": ("spread", ("half_time", "half_steps")),
     "share_recovered": ("share", ("half_time", "half_steps")),
 }
-#: Keys that any measure takes.
-_COMMON = ("measure", "of", "direction", "neuron", "select", "over")
+#: Dimensions that are keys by themselves, and the first place there; keys that any measure takes.
+_PLACES = {"direction": 1, "neuron": 0}
+_COMMON = ("measure", "of", *_PLACES, "select", "over")
 #: Measures of numbers, not of curves.
 _PLAIN = ("value", "spread", "share")
 #: Keys whose lists make several quantities.
@@ -210,9 +211,8 @@ class Quantity:
         rest = [dim for dim in values.dims if dim not in kept and values.sizes[dim] > 1]
         if rest and not self.over:
             sizes = ", ".join(f"{dim} ({values.sizes[dim]})" for dim in rest)
-            refuse(
-                f"{self.of.label} is {self.of.text!r}, with several {sizes}: give quantity.{rest[0]}, or quantity.over"
-            )
+            key = f"quantity.{rest[0]}" if rest[0] in _PLACES else f"quantity.select, of {rest[0]} a coordinate"
+            refuse(f"{self.of.label} is {self.of.text!r}, with several {sizes}: give {key}, or quantity.over")
         if rest:
             values = getattr(values, self.over)(rest, skipna=False)  # what is not known is not left out
         if self.mean and "replica" in values.dims:
@@ -410,7 +410,7 @@ def _one(kind: str, of: Formula, table: Mapping[str, Any], axis: str, window: Wi
         refuse(
             f"{where}.select is {shown(table['select'])}: give dimensions and their coordinates, such as {{toy = 'power3'}}"
         )
-    for key, least in (("direction", 1), ("neuron", 0)):
+    for key, least in _PLACES.items():
         if key in table:
             select[key] = Whole(least).check(f"{where}.{key}", table[key])
     numbers = {key: _number(f"{where}.{key}", table[key]) for key in ("at", "level") if table.get(key) is not None}

@@ -1307,6 +1307,24 @@ def test_a_disagreement_is_a_factor_or_an_exponent(formula: str, words: str, sym
     assert smallest == "dim = [16], student-width = 1; 2 seeds"
 
 
+def test_one_of_several_losses_is_selected() -> None:
+    """A dimension that is no key is said as it can be given, and a problem without sizes by its options."""
+    problem = {"exponents": [2], "starts": [0.01], "goal": 2.0}
+    data = xr.Dataset({"sharpness": (("toy", "start"), [[0.4], [0.5]])}, {"toy": ["power2", "product2"]})
+
+    def of(**more: Any) -> Conjecture:
+        quantity = {"measure": "value", "of": "sharpness", **more}
+        parts = {"predict": {"formula": "0.4"}, "rivals": {"one": "0.5"}, "data": {"from": "toy"}}
+        return of_table(table(problem=problem, quantity=quantity, **parts), "here")
+
+    found = of()
+    with pytest.raises(InputError, match=r"with several toy \(2\): give quantity.select, of toy a coordinate"):
+        rows(found, found.points, [data])
+    found = of(select={"toy": "power2"})
+    assert rows(found, found.points, [data])[0].measured == 0.4
+    assert disagreement.smallest(found, lambda _: True) == "exponents = [2], starts = [0.01], goal = 2; 1 seed"
+
+
 def _law_of_two(predicted: str) -> tuple[Conjecture, list[Any]]:
     """A claim over dimension and weight, and exact times."""
     problem = {
