@@ -204,7 +204,7 @@ def steady(directions: np.ndarray, times: np.ndarray, later: np.ndarray, covaria
     """With integrands that are constant in a unit of time."""
     nodes, drift, noise = np.array([[0.0, 0.5, 1.0]]), np.tile(later, (1, 3, 1)), np.tile(covariance, (1, 3, 1, 1))
     parts = nodes, drift, 0 * drift, 0 * drift, 0 * drift, noise, np.zeros(2), np.ones(2)
-    return PassageLaw(directions, times, *parts, np.zeros(len(times)))
+    return PassageLaw(directions, times, *parts, np.zeros(len(times)), 0 * drift, np.ones(len(times)), np.ones(2))
 
 
 STEPPED = {
@@ -704,6 +704,7 @@ def test_what_takes_too_long_has_no_law(monkeypatch: pytest.MonkeyPatch) -> None
     for rows in sorted(path.crossings.values(), key=lambda rows: rows[0][2]):
         for one in rows:
             module._Costate.at(path, *one, taken)
+            module._Costate.astray(path, *one, taken)
         spent.append(10**6 - taken.left)
     assert 2 * spent[0] < spent[1]
     way = whole_flow(*given)

@@ -281,7 +281,7 @@ def _of_all_rows(rule: Rule, ways: Mapping[int, Way], law: _Law) -> Iterator[Kno
         old = (small("lag", parts, FLUCTUATIONS, _MOVED_BY),) if parts else ()
         conditions = (*conditions, *law(replace(rule, step_size=largest), p)[1], *old, *_pauses(rule, mean))
         yield Known(MEAN_STEPS, mean, STEPS, LAW_REFERENCE, conditions, p + 1, low, high)
-        low, high = (spread * share for share in way.spreads(p, own, wider))
+        low, high = (spread * share for share in way.spreads(p, own, wider, size))
         yield Known(SPREAD_STEPS, spread, STEPS, LAW_REFERENCE, conditions, p + 1, low, high)
 
 

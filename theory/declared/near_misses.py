@@ -16,6 +16,7 @@ from scipy.optimize import minimize_scalar
 from scipy.special import ndtr
 
 from theory.declared.lone_row import FOUND
+from theory.prediction.rivals import LOST
 from theory.prediction.validity import Condition
 
 #: Squared correlations below which what turns back counts as noise; and the share of runs that may go another way.
@@ -63,6 +64,12 @@ def turning_back(chance: float, time: float) -> Condition:
         f"sooner: noise takes a row there by {time:.4g}, where it turns back by the flow, in {chance:.2g} of the runs"
     )
     return Condition("sooner", chance <= _RARE, chance, _RARE, sentence)
+
+
+def straying(chance: float) -> Condition:
+    """That hardly any run has the row of a direction go elsewhere (`theory.declared.passage_law.PassageLaw.lost`)."""
+    sentence = f"lost: noise has its row lean as much to other directions by then in {chance:.2g} of the runs"
+    return Condition("lost", chance <= LOST, chance, LOST, sentence)
 
 
 def chance(miss: NearMiss, shift: float, variance: float) -> float:

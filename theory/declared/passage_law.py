@@ -10,9 +10,13 @@ $$E\,T_a=t_a+\int\eta\Bigl(\lambda_a\cdot(\tfrac12JF+rF)-\frac1B\lambda_a\cdot\m
 until the first of both, up to higher orders: whole steps are behind the flow by half of a step's turn (arXiv:2009.11162),
 rows that a step lengthens at the rate r before they are scaled back turn by as much less, the kick is what the scatter of g
 adds to the mean of products of rows ($\operatorname{Cov}\langle g_k,g_l\rangle$; what scales rows back on a sphere is along
-them, where λ is not), and 1/d of it is left out, what the scatter of overlaps moves the mean by. A direction's time is the
-first of its rows': of Gaussian times. Where rows are held with curvature h, the largest eigenvalue of −J, steps scatter
-$1/(1-\eta h/2)$ times as wide: that is of higher order, and said. Gradients that are ℓ steps old in the mean add
+them, where λ is not). Overlaps that grow scatter more than their share of that. A row that noise has stray to other
+directions, by $s_q^2=\int\frac\eta B\operatorname{Var}(\lambda_q\cdot g)\,dt$ in its correlation with q, has less of p
+where that is ½ of its square, by half of their sum, as squares add up to 1, and is later by that over the square's rate (exact
+of light rows by h₂, which turn as by a linear flow; else what it does to their rate is left out, and 1/d of the kick). So much
+may stray that it goes elsewhere (`PassageLaw.lost`). A direction's time is the first of its rows': of Gaussian times. Where
+rows are held with curvature h, the largest eigenvalue of −J, steps scatter $1/(1-\eta h/2)$ times as wide: that is of higher
+order, and said. Gradients that are ℓ steps old in the mean add
 $\int\eta\,\ell\,\lambda_a\cdot(JF+(r+\kappa)F)\,dt$, κ the decay, which is not old: the tangent part of $G(v-\ell\eta F)$, G
 the step of a row on a sphere, $F=G-rv$; and $\ell\eta\,\lambda_a\cdot(F+\kappa v)$ of the start, before which there are none.
 
@@ -28,10 +32,11 @@ $$\dot G=-(\delta A+AG+GA),\qquad\dot M=-(\delta B+AM+GB),$$
 
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
+from scipy.special import ndtr
 
 from theory.core.curves import passed_between
 from theory.core.errors import InputError
@@ -51,8 +56,8 @@ REFERENCE = "derived; noise of single steps along the flow of all rows, theory.d
 #: A flow in time: where each of its steps begins and ends, and its vector at times between.
 Steps = list[tuple[float, float, Callable[[float], np.ndarray]]]
 
-#: Tolerance of λ; and of how many rows of a direction the law is at most.
-_COSTATE, _ROWS = 1e-3, 4
+#: Tolerance of λ, and of those that only a scatter is of; and of how many rows of a direction the law is at most.
+_COSTATE, _SCATTER, _ROWS = 1e-3, 0.03, 4
 #: Intervals of the integrals, about; the step of a derivative; points of a Gaussian law, as a power of two.
 _INTERVALS, _STEP, _POINTS = 48, 1e-5, 12
 #: By which share of what a step adds points may miss it.
@@ -77,6 +82,9 @@ class PassageLaw:
             curvature: the largest until the first row is at each direction, (P,). sampled: of the row that is first at each
             direction, what a step adds to its squared norm there, by points over what it is exactly, (P,); nan where there
             is no law. begun: by what old gradients that are not there at the start make the mean later, over η there, (n,).
+        strays: variances, over η/B, of what the row's correlations with other directions, which are made orthonormal for it,
+            add up to with alternating signs, (N, 3, n). rates: of squared correlations at the times, (n,). tops: their largest
+            with each direction, of any row, until the law no longer holds, (P,).
         misses: who turns back short of a direction (k of them). lower, missed: by what their squared correlations then are
             lower, over η/B and over η, (2, N, 3, k), and the variances, over η/B, (N, 3, k).
     """
@@ -92,6 +100,9 @@ class PassageLaw:
     curvature: np.ndarray
     sampled: np.ndarray
     begun: np.ndarray
+    strays: np.ndarray
+    rates: np.ndarray
+    tops: np.ndarray
     misses: tuple[NearMiss, ...] = ()
     lower: np.ndarray | None = None
     missed: np.ndarray | None = None
@@ -130,6 +141,34 @@ class PassageLaw:
             if miss.p == p:
                 return chance(miss, *self.at_top(place, size, batch)), miss.time
         return None
+
+    def strayed(self, p: int, size: Size) -> float:
+        """By how much the row that is first at p is later since noise has it stray, in the mean."""
+        first = self._first(p)
+        return FOUND * float(self._summed(size, self.strays[..., first])) / float(self.rates[first])
+
+    def lost(self, p: int, size: Size) -> float:
+        """The chance that noise has the row which is first at p, when it is there by the flow, lean as much to others."""
+        stray = float(self._summed(size, self.strays[..., self._first(p)]))
+        return float(2 * ndtr(-np.sqrt(FOUND / stray))) if stray > 0 else 0.0
+
+    def resting(self, p: int, size: Size, batch: int = 1) -> float:
+        r"""By which share more runs than `of` says are not at p at the last time at which SGD may be near the flow's, where it
+        says anything: what noise moves $\ln(c/(1-c))$ by may be more than the flow adds to it from the time to then. (That is
+        what the time's own spread is worth where the row goes on as a light one by h₂ does.)
+        """
+        law, first = self.of(p, size, batch), self._first(p)
+        assert law is not None
+        time, top = float(self.times[first]), float(self.tops[p])
+        ahead = float(np.log(top / (1 - top))) * FOUND * (1 - FOUND) / float(self.rates[first])
+        last = FLUCTUATIONS * time
+        short, late = ndtr((law.mean - time - np.array([min(ahead, last), last])) / law.std)
+        return float(short - late)
+
+    def _first(self, p: int) -> int:
+        """Place of the row that is first at p."""
+        own = np.flatnonzero(self.directions == p)
+        return int(own[self.times[own].argmin()])
 
     def at_top(self, place: int, size: Size, batch: int = 1) -> tuple[float, float]:
         """What steps move the squared correlation by of one that turns back, in the mean, and its variance."""
@@ -173,22 +212,26 @@ def passage_law(flow: AllRows, steps: Steps, found: np.ndarray) -> PassageLaw:
     """
     pace, lag, decay = speed(flow.model.rule), age(flow.model.rule), flow.model.rule.decay
     path, allowed = _Path(flow, steps, found), _Allowed(int(_WORK / (2 * flow.cost)))
-    crossings, costates = list[tuple[int, int, float]](), list[_Costate]()
+    crossings, costates, astray = list[tuple[int, int, float]](), list[_Costate](), list[_Costate]()
     for rows in sorted(path.crossings.values(), key=lambda rows: rows[0][2]):
         with suppress(InputError):
-            more = [_Costate.at(path, *one, allowed) for one in rows]
-            crossings, costates = [*crossings, *rows], [*costates, *more]
-    misses, count = list[NearMiss](), len(costates)
+            more = [(_Costate.at(path, *one, allowed), _Costate.astray(path, *one, allowed)) for one in rows]
+            crossings = [*crossings, *rows]
+            costates, astray = [*costates, *(x for x, _ in more)], [*astray, *(x for _, x in more)]
+    misses, count = list[NearMiss](), len(crossings)
+    costates = [*costates, *astray]
     for miss in near_misses(path.begins, path.correlations, found):
         with suppress(InputError):
             costates.append(_Costate.at(path, miss.row, miss.p, miss.time, allowed, passes=False))
             misses.append(miss)
     gradients, sampled = SampleGradients(flow.model, flow.kicks.noise), np.full(found.shape, np.nan)
     nodes, *sums, noise = _integrands(path, gradients, costates)
-    lower = np.stack([pace**2 * sums[0], sums[1]])[..., count:]
-    missed = pace**2 * np.einsum("...aa->...a", noise)[..., count:]
+    lower, scatter = np.stack([pace**2 * sums[0], sums[1]])[..., 2 * count :], np.einsum("...aa->...a", noise)
+    strays, missed = pace**2 * scatter[..., count : 2 * count], pace**2 * scatter[..., 2 * count :]
     (drift, turn, old, parts), noise = (x[..., :count] for x in sums), noise[..., :count, :count]
     costates = costates[:count]
+    rates = np.array([one.rate for one in costates])
+    drift = drift + FOUND * scatter[..., count : 2 * count] / rates
     for row, p, time in reversed(crossings):
         state = flow.parts(path.state(time))
         own = gradients.kicks(*state[:2], gradients.at(*state)).sum(axis=0)[row, row]
@@ -201,7 +244,7 @@ def passage_law(flow: AllRows, steps: Steps, found: np.ndarray) -> PassageLaw:
     begins = [_inner(flow, state, _opened(flow.shape, one.value(0.0)), pull) for one in costates]
     begun = np.array([np.einsum("ikk->", one) for one in begins])
     means = pace**2 * drift, turn, lag * old, lag * parts
-    own = pace**2 * noise, curvature, sampled, lag * begun
+    own = pace**2 * noise, curvature, sampled, lag * begun, strays, rates, path.tops
     return PassageLaw(directions, times, nodes, *means, *own, tuple(misses), lower, missed)
 
 
@@ -230,7 +273,7 @@ class _Path:
 
     Attributes:
         begins: of its steps. crossings: of each direction that is found, row, direction and time, first to last, no later than
-            SGD may be where the law holds.
+            SGD may be where the law holds. tops: the largest squared correlation until then, (P,).
     """
 
     def __init__(self, flow: AllRows, steps: Steps, found: np.ndarray) -> None:
@@ -240,6 +283,10 @@ class _Path:
         for p in np.flatnonzero((found > 0) & np.isfinite(found)).tolist():
             own = sorted((self._crossed(above[:, row, p], row, p), row) for row in range(above.shape[1]))[:_ROWS]
             self.crossings[p] = [(row, p, time) for time, row in own if time <= (1 + FLUCTUATIONS) * found[p]]
+        last = np.minimum((1 + FLUCTUATIONS) * found, steps[-1][1])
+        ends = np.array([self.correlations(time).max(axis=0)[p] for p, time in enumerate(last)])
+        seen = above[:-1].max(axis=1) + FOUND
+        self.tops = np.maximum(ends, np.where(self.begins[:, None] <= last, seen, 0.0).max(axis=0))
 
     def state(self, time: float) -> np.ndarray:
         """The vector of the flow."""
@@ -269,41 +316,73 @@ class _Path:
 class _Costate:
     """λ of one crossing: G (L, m, m), M (L, m, P) and that of a second layer (m,), 0 of one that is fixed, until its time; the
     latter over the rule's speed, for momentum does not move it. Of what turns back (not `passes`) that of the squared
-    correlation itself, for which λ·F is 0.
+    correlation itself. rate: of what it is of, at its time. ahead: λ·F.
     """
 
     path: _Path
     time: float
     value: Callable[[float], np.ndarray]
-    passes: bool = True
+    rate: float
+    ahead: float
 
     @classmethod
     def at(cls, path: _Path, row: int, p: int, time: float, allowed: _Allowed, passes: bool = True) -> "_Costate":
-        import scipy
+        X, C = (x[row] for x in path.flow.rates.fields(*path.flow.parts(path.state(time))[:2]))
+        of_field = 2 * X[p] / C[row] * np.eye(1, len(X), p)[0]
+        found = cls._of(path, row, time, of_field, -2 * (X[p] / C[row]) ** 2)
+        if not passes:
+            return found._followed(allowed, _COSTATE)
+        if not np.all(np.isfinite(found.value(time) / found.rate)):
+            raise InputError(f"direction {p + 1} is found where the flow rests: it has no slope of the time")
+        now = found.value(time) / found.rate
+        return cls(path, time, lambda t: now, found.rate, 1.0)._followed(allowed, _COSTATE)
 
+    @classmethod
+    def astray(cls, path: _Path, row: int, p: int, time: float, allowed: _Allowed) -> "_Costate":
+        """Of correlations with what other directions have across p, orthonormal, by alternating signs: whose scatter is the
+        sum of theirs, but for their products, which go either way.
+        """
+        X, C = (x[row] for x in path.flow.rates.fields(*path.flow.parts(path.state(time))[:2]))
+        fields = path.flow.model.directions.covariance
+        across = np.eye(len(X)) - np.outer(fields[p], np.eye(1, len(X), p)[0]) / fields[p, p]  # (P, P): of X
+        sizes, vectors = np.linalg.eigh(across @ fields)
+        kept = sizes > _EXHAUSTED * sizes.max()
+        signs = (-1.0) ** np.arange(kept.sum())
+        of_field = (vectors[:, kept] / np.sqrt(sizes[kept]) @ signs) @ across / np.sqrt(C[row])
+        return cls._of(path, row, time, of_field, -(of_field @ X) / C[row])._followed(allowed, _SCATTER)
+
+    @classmethod
+    def _of(cls, path: _Path, row: int, time: float, of_field: np.ndarray, of_variance: float) -> "_Costate":
+        """At its time, of what has these derivatives by a row's fields' covariances with directions (P,), and by its variance,
+        there half of it.
+        """
         flow = path.flow
         (blocks, m, P), eigenvalues = flow.shape, flow.rates.eigenvalues
-        overlap, gram, second = flow.parts(path.state(time))
-        turned, grown, *_ = flow.rates.of_all(overlap, gram, second)
-        X, C = flow.rates.fields(overlap, gram)
+        turned, grown, *_ = flow.rates.of_all(*flow.parts(path.state(time)))
         G, M = np.zeros((blocks, m, m)), np.zeros((blocks, m, P))
-        M[:, row, p] = 2 * eigenvalues * X[row, p] / C[row, row]
-        G[:, row, row] = -2 * eigenvalues * (X[row, p] / C[row, row]) ** 2
-        rate = float(np.sum(M * turned) + np.sum(G * grown) / 2) if passes else 1.0
-        now = np.concatenate([G.ravel(), M.ravel(), np.zeros(m)]) / rate
+        M[:, row], G[:, row, row] = np.outer(eigenvalues, of_field), of_variance * eigenvalues
+        rate = float(np.sum(M * turned) + np.sum(G * grown) / 2)
+        now = np.concatenate([G.ravel(), M.ravel(), np.zeros(m)])
+        return cls(path, time, lambda t: now, rate, rate)
+
+    def _followed(self, allowed: _Allowed, tolerance: float) -> "_Costate":
+        """Back to the start. Raises `InputError` where it cannot be."""
+        import scipy
+
+        path, time, now = self.path, self.time, self.value(self.time)
 
         def back(before: float, packed: np.ndarray) -> np.ndarray:
             allowed.take()
-            moved = _moved(flow, flow.parts(path.state(time - before)), _opened(flow.shape, packed))
+            moved = _moved(path.flow, path.flow.parts(path.state(time - before)), _opened(path.flow.shape, packed))
             return np.concatenate([x.ravel() for x in moved])
 
-        if not np.all(np.isfinite(now)):
-            raise InputError(f"direction {p + 1} is found where the flow rests: it has no slope of the time")
-        atol = 1e-3 * _COSTATE * np.abs(now).max()
-        solved = scipy.integrate.solve_ivp(back, (0.0, time), now, "RK23", rtol=_COSTATE, atol=atol, dense_output=True)
+        if not now.any():
+            return self
+        atol = 1e-3 * tolerance * np.abs(now).max()
+        solved = scipy.integrate.solve_ivp(back, (0.0, time), now, "RK23", rtol=tolerance, atol=atol, dense_output=True)
         if not solved.success:
             raise InputError("λ is not to be had: the flow is too stiff")
-        return cls(path, time, lambda t: solved.sol(time - t), passes)
+        return replace(self, value=lambda t: solved.sol(time - t))
 
 
 Parts = tuple[np.ndarray, np.ndarray, np.ndarray]
@@ -416,7 +495,7 @@ def _integrands(path: _Path, gradients: SampleGradients, costates: list[_Costate
                 gradients,
                 path.state(t),
                 [one.value(min(t, one.time)) for one in costates],
-                [float(one.passes) for one in costates],
+                [one.ahead for one in costates],
             )
             for t in some
         ]

@@ -31,7 +31,7 @@ _FLOWS = 8.0
 #: A pair that takes more times than that has no law: most of its runs are never there.
 _MOST_TIMES = 2000
 #: Runs that lose a row take several times as long, or for ever: a fiftieth of them is a tenth of the mean.
-_LOST = 0.02
+LOST = 0.02
 #: What other rows may take off the mean of a pair whose law is that of the pair by itself.
 _MOVED = 0.1
 
@@ -75,7 +75,7 @@ class Rivals(NamedTuple):
         sentence = (
             f"lost: in {lost:.2g} of the runs its row, or one that an earlier direction needs, goes elsewhere first"
         )
-        return Condition("lost", lost <= _LOST, lost, _LOST, sentence)
+        return Condition("lost", lost <= LOST, lost, LOST, sentence)
 
 
 def rivals(prediction: Prediction, step_size: float, batch: int = 1) -> Rivals:
