@@ -221,6 +221,7 @@ def test_the_number_of_steps_hardly_grows_with_the_dimension():
     assert steps[10**6] < 2 * steps[10**4] < 4000
 
 
+@pytest.mark.slow_for("2-2-8-1")
 @pytest.mark.parametrize(
     ("width", "students", "seed", "smallest"), [(2, 2, 8, 1), pytest.param(7, 8, 0, 4, marks=pytest.mark.slow)]
 )

@@ -187,7 +187,16 @@ def _other_names(model: Model, uses: frozenset[str]) -> frozenset[str]:
 
 
 @pytest.mark.slow_for(
-    "predict --model declared", "compare --model linear", "simulate declared-sgd", "simulate label-noise", "predict"
+    "simulate sde",
+    "simulate retiring-flow",
+    "simulate gradient-descent",
+    "compare",
+    "simulate finite-step",
+    "predict --model declared",
+    "compare --model linear",
+    "simulate declared-sgd",
+    "simulate label-noise",
+    "predict",
 )
 @pytest.mark.parametrize("command", _COMMANDS)
 def test_an_option_changes_something_or_is_refused(
@@ -239,7 +248,14 @@ def _value(model: Model, name: str, texts: tuple[str, ...]) -> Any:
     return own.check(name, [own.read(text) for text in texts] if isinstance(own, MANY) else own.read(texts[0]))
 
 
-@pytest.mark.slow_for("declared-predict", "linear-label-noise")
+@pytest.mark.slow_for(
+    "additive-finite-step",
+    "additive-sde",
+    "additive-gradient-descent",
+    "additive-retiring-flow",
+    "declared-predict",
+    "linear-label-noise",
+)
 @pytest.mark.parametrize(("model", "simulation"), _CELLS, ids=lambda one: one.name)
 def test_what_a_sweep_varies_changes_its_cells(
     model: Model, simulation: Simulation, handed: list[str], capsys: pytest.CaptureFixture[str]

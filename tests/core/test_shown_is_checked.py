@@ -124,7 +124,9 @@ def survivors(derivation: Derivation, most: int | None = SAMPLE) -> list[str]:
     return found
 
 
-@pytest.mark.slow_for("committee-h3", "finite-step-h2", "committee-erf", "label-noise-h1")
+@pytest.mark.slow_for(
+    "declared-step-whitened-h1+h3", "committee-h3", "finite-step-h2", "committee-erf", "label-noise-h1"
+)
 @pytest.mark.parametrize(("name", "text"), OFFERED)
 def test_an_equation_that_is_changed_fails_its_own_check(name: str, text: str) -> None:
     assert survivors(DERIVATIONS[name](Activation.parse(text))) == []

@@ -223,7 +223,7 @@ def test_check_law_refuses_in_one_line(what: str, said: str, refused: Callable) 
     assert "--replicas is 3: give a whole number, 100 or more" in refused("check-law", what, "--replicas", "3")
 
 
-@pytest.mark.slow_for("elu-True", "tanh(30*z)+sin(z)-False")
+@pytest.mark.slow_for("tanh-True", "elu-True", "tanh(30*z)+sin(z)-False")
 @pytest.mark.parametrize(
     ("activation", "known"), [("erf", True), ("tanh", True), ("elu", True), ("tanh(30*z)+sin(z)", False)]
 )
@@ -251,6 +251,7 @@ def test_sgd_shows_the_population_loss_where_it_is_known(activation: str, known:
         np.testing.assert_allclose(found[:, 0], begins, rtol=1e-12)
 
 
+@pytest.mark.slow_for("128")
 @pytest.mark.parametrize("inputs", ["128", pytest.param("spiked(512, 5)", marks=pytest.mark.slow)])
 def test_the_default_step_counts_the_gain_of_momentum(run: Callable, inputs: str) -> None:
     sizes = {rule: _echo(inputs=inputs, rule=rule)["step_size"] for rule in ("sgd", "momentum(0.9)", MEAN)}

@@ -100,7 +100,7 @@ def found_by(text: str, teacher: Teacher, rows: np.ndarray, end: float) -> np.nd
     return np.array([times[0] for times in done.t_events])
 
 
-@pytest.mark.slow_for("tanh(6*z)-6.265")
+@pytest.mark.slow_for("Max(z-1,0)-59.9", "tanh(6*z)-6.265")
 @pytest.mark.parametrize(("text", "cut"), [("tanh(6*z)", 6.265), ("Max(z-1,0)", 59.90)])
 def test_steep_and_bent_activations_are_found_when_their_own_equation_says(text: str, cut: float) -> None:
     """The same rows in vectors, with kernels from elsewhere; with the stored degrees alone the second comes at `cut`."""

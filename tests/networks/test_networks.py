@@ -571,6 +571,7 @@ def _doubled(network: ResNet[Folded], first_stage: int) -> ResNet[Folded]:
     return _rebuilt(network, tensors)
 
 
+@pytest.mark.slow_for("0")
 @pytest.mark.parametrize("first_stage", [0, pytest.param(1, marks=pytest.mark.slow)])
 def test_equal_channels_merge_without_changing_the_function(first_stage: int) -> None:
     """Those of the stem and of both stages, or of the second stage only."""

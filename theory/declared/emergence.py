@@ -353,7 +353,7 @@ def _in_steps(
 
 def _pauses(rule: Rule, steps: float) -> tuple[Condition, ...]:
     """Of noise that comes and goes the law has half throughout."""
-    if not (rule.noise and rule.noise_period):
+    if not (rule.noise and rule.noise_period and steps):
         return ()
     sentence = "pauses: noise is on until {:.2g} of these steps, and half of it throughout in the law"
     return (small("pauses", rule.noise_period / steps, _FEW_PAUSES, sentence),)
