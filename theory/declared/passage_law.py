@@ -160,7 +160,7 @@ class PassageLaw:
         law, first = self.of(p, size, batch), self._first(p)
         assert law is not None
         time, top = float(self.times[first]), float(self.tops[p])
-        ahead = float(np.log(top / (1 - top))) * FOUND * (1 - FOUND) / float(self.rates[first])
+        ahead = float(np.log(top / max(1 - top, np.finfo(float).eps))) * FOUND * (1 - FOUND) / float(self.rates[first])
         last = FLUCTUATIONS * time
         short, late = ndtr((law.mean - time - np.array([min(ahead, last), last])) / law.std)
         return float(short - late)
