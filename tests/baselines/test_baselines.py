@@ -357,7 +357,6 @@ def runs() -> dict[str, LayerWiseResult]:
     }  # fmt: skip
 
 
-@pytest.mark.slow
 def test_both_methods_have_the_same_law(runs: dict[str, LayerWiseResult]) -> None:
     means, errors = {}, {}
     for method, run in runs.items():
@@ -390,7 +389,6 @@ def test_the_loss_settles_where_drift_and_shrinkage_balance(activation: Activati
     assert left[1] < 0.2 * left[0]
 
 
-@pytest.mark.slow
 def test_only_the_directions_of_the_start_count() -> None:
     """Longer rows, each in its own way, begin and go on as those of length 1."""
     size = np.array([[2.0], [0.5], [1.5]])

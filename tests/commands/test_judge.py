@@ -549,7 +549,7 @@ def test_a_curve_that_overflows_or_is_not_known_crosses_a_level_where_it_is_know
         assert quantity.of_run(run, time) == pytest.approx(crossed, nan_ok=True)
 
 
-@pytest.mark.slow_for("0", "1", "2", "3", "4")
+@pytest.mark.slow_for("1", "2", "3", "4")
 @pytest.mark.parametrize("block", range(5))
 def test_the_law_of_a_mean_is_judged_of_a_mean(block: int) -> None:
     """LMS: E|e|² shrinks by 1 − 2η + η²(d + 2) a step; every run's own ln|e|² falls faster (Jensen)."""
