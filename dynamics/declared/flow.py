@@ -15,7 +15,7 @@ import numpy as np
 
 from dynamics.core.checks import record_times
 from dynamics.core.flow import Reached, integrate
-from dynamics.core.interrupted import Progress
+from dynamics.core.interrupted import IntegrationError, Progress
 from dynamics.core.kept import compiled
 from dynamics.core.lowering import State
 from dynamics.core.precision import double_precision
@@ -27,6 +27,7 @@ from theory import InputError, System
 from theory.core.arguments import check_positive
 from theory.declared.flow import speed
 from theory.declared.model import DeclaredModel
+from theory.declared.numeric_flow import of_no_rows
 from theory.declared.start import Start
 
 if TYPE_CHECKING:
@@ -119,13 +120,14 @@ class _Ahead:
 
     Attributes:
         segment: from a state at a time to `_TOGETHER` times (always as many: it is compiled once). times: all.
-        end: that of the run. size: pairs times eigenspaces. steps: of the solver. ready: states that nobody has asked for
-            yet.
+        end: that of the run. rtol: its tolerance. size: pairs times eigenspaces. steps: of the solver. ready: states that
+            nobody has asked for yet.
     """
 
     segment: Callable[[State, float, np.ndarray], Reached]
     times: np.ndarray
     end: float
+    rtol: float
     size: int
     steps: int = 0
     ready: list[State] = field(default_factory=list)
@@ -137,7 +139,13 @@ class _Ahead:
         """The state at the end of the part, the next of the times. Raises `IntegrationError`."""
         while not self.ready:
             self._call(state, float(part.begin))
-        return self.ready.pop(0)
+        found = self.ready.pop(0)
+        if of_no_rows(np.asarray(_GRAMS.open(found)["Q"]), self.rtol):
+            why = "errors have made its inner products those of no rows"
+            raise IntegrationError(
+                f"declared flow stopped at time {float(part.end):g} of {self.end:g}: {why}; end before, lower rtol, or run SGD"
+            )
+        return found
 
     def _call(self, state: State, now: float) -> None:
         """As many times as take about `_CALL`; what comes before a stop is kept, and one at a time follows it, if any can."""
@@ -208,7 +216,8 @@ def declared_flow(
     Raises:
         InputError: a number out of range; a start that does not fit, or is not of unit rows on a sphere; an activation,
             target, loss or rule without a flow.
-        IntegrationError: the integrator could not go on, with the result so far.
+        IntegrationError: the integrator could not go on, or errors grew until inner products were those of no rows, with the
+            result so far.
         Interrupted: on Ctrl-C, with the result up to the last recorded time.
     """
     least = 1e-3 * rtol if atol is None else atol
@@ -222,7 +231,7 @@ def declared_flow(
         return _segment(lowered, state, jnp.asarray(now), jnp.asarray(to), parameters, rtol, least)
 
     L, m, P = start.overlaps(model.directions).shape
-    ahead = _Ahead(segment, moments, float(t_end), L * m * (m + P))
+    ahead = _Ahead(segment, moments, float(t_end), rtol, L * m * (m + P))
 
     def look(state: State) -> tuple[jax.Array, ...]:
         return _seen(lowered, state, plain)

@@ -25,6 +25,7 @@ from theory.declared.lone_row import FOUND
 from theory.declared.loss import Correlation, Square
 from theory.declared.model import DeclaredModel
 from theory.declared.near_misses import straying, turning_back
+from theory.declared.numeric_flow import of_no_rows
 from theory.declared.passage_law import PassageLaw, Steps, passage_law
 from theory.declared.population import check_target
 from theory.declared.rule import Rule
@@ -63,6 +64,8 @@ MOVED_MEAN = 2.5
 #: time in the condition, a spread is less (1.6; 5.7 of a second direction, whose spread stops growing with the step) and more
 #: (1.3). The last 81 of the 158 were drawn after the spread's were chosen.
 _SECOND, _NARROWER, _WIDER = 6.0, 6.0, 2.0
+#: Why a way ends before it is done.
+_LEFT = "there it gets too stiff, too short or too long to follow, or errors make it that of no rows"
 #: By how many times what straying rows make a mean later it may make a spread wider (1.8 to 3.1 in five sets of about 100 runs
 #: of h₂, three rows in 37 inputs, one of which begins without an overlap with the first direction).
 _STRAYED = 4.0
@@ -265,8 +268,8 @@ def _followed(flow: AllRows, watch: "_Watch", evaluations: int) -> tuple[float, 
     for method, closer, most in stages:
         solver = method(flow.rate, time, y, _LAST, rtol=_RTOL * closer, atol=_ATOL)
         while not watch.done and flow.evaluations < most and solver.status == "running":
-            if not _stepped(solver) or flow.lost(solver.y):
-                return float(solver.t), "there it gets too stiff, too short or too long to follow"
+            if not _stepped(solver) or flow.lost(solver.y) or of_no_rows(flow.parts(solver.y)[1], _RTOL):
+                return float(solver.t), _LEFT
             watch.see(solver.t_old, solver.t, solver.y, solver.dense_output())
         time, y = float(solver.t), solver.y
     return time, "" if watch.done else AT_REST if time >= _LAST else "so far is it followed"
